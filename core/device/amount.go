@@ -1,0 +1,56 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Arithmetic that would leave the range of an amount is an error and never a clamp: a clamped book
+// would hide the release that was counted twice.
+var (
+	ErrOverflow  = errors.New("amount overflows")
+	ErrUnderflow = errors.New("amount would become negative")
+)
+
+// Amount is what is held, or can be held, of one device: replica slots, memory and compute, each on
+// its own. Amounts never go negative.
+type Amount struct {
+	Slots     int64 // device plugin replicas
+	MemoryMiB int64
+	Cores     int64 // percent of one device's compute
+}
+
+// Add returns a+b, or ErrOverflow.
+func (a Amount) Add(b Amount) (Amount, error) {
+	if b.Slots > math.MaxInt64-a.Slots || b.MemoryMiB > math.MaxInt64-a.MemoryMiB || b.Cores > math.MaxInt64-a.Cores {
+		return Amount{}, fmt.Errorf("%v + %v: %w", a, b, ErrOverflow)
+	}
+	return Amount{a.Slots + b.Slots, a.MemoryMiB + b.MemoryMiB, a.Cores + b.Cores}, nil
+}
+
+// Sub returns a-b, or ErrUnderflow when b exceeds a in any dimension.
+func (a Amount) Sub(b Amount) (Amount, error) {
+	if !b.Within(a) {
+		return Amount{}, fmt.Errorf("%v - %v: %w", a, b, ErrUnderflow)
+	}
+	return Amount{a.Slots - b.Slots, a.MemoryMiB - b.MemoryMiB, a.Cores - b.Cores}, nil
+}
+
+// Max returns the larger of a and b in each dimension.
+func (a Amount) Max(b Amount) Amount {
+	return Amount{max(a.Slots, b.Slots), max(a.MemoryMiB, b.MemoryMiB), max(a.Cores, b.Cores)}
+}
+
+// Within reports whether a exceeds limit in no dimension.
+func (a Amount) Within(limit Amount) bool {
+	return a.Slots <= limit.Slots && a.MemoryMiB <= limit.MemoryMiB && a.Cores <= limit.Cores
+}
+
+// IsZero reports whether a holds nothing.
+func (a Amount) IsZero() bool { return a == Amount{} }
+
+// String gives all three dimensions with their units.
+func (a Amount) String() string {
+	return fmt.Sprintf("%d slots, %d MiB, %d%% cores", a.Slots, a.MemoryMiB, a.Cores)
+}

@@ -1,0 +1,3 @@
+module github.com/phasegpu/phasegpu/core
+
+go 1.26.0

@@ -1,0 +1,24 @@
+// Package wire reads and writes the annotations in which phasegpu keeps its records, in the formats
+// that HAMi established: the allocation on a pod and the device inventory on a node.
+//
+// Decoders accept exactly what they can account for. Anything else is an error that names the
+// offending part; they never panic and never read garbage as zero.
+package wire
+
+// Annotation keys that belong to no device family.
+const (
+	NodeAnnotation         = "hami.io/vgpu-node"
+	TimeAnnotation         = "hami.io/vgpu-time" // Unix seconds
+	CordonAnnotation       = "hami.io/device-cordon"
+	NodePolicyAnnotation   = "hami.io/node-scheduler-policy"
+	DevicePolicyAnnotation = "hami.io/gpu-scheduler-policy"
+	NUMAAlignment          = "hami.io/numa-alignment"
+	ReleaseAnnotation      = "phasegpu.io/release"
+	NudgeAnnotation        = "phasegpu.io/nudge"
+
+	UseUUIDAnnotation   = "nvidia.com/use-gpuuuid"
+	NoUseUUIDAnnotation = "nvidia.com/nouse-gpuuuid"
+	UseTypeAnnotation   = "nvidia.com/use-gputype"
+	NoUseTypeAnnotation = "nvidia.com/nouse-gputype"
+	NUMABindAnnotation  = "nvidia.com/numa-bind"
+)

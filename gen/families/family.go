@@ -1,0 +1,29 @@
+// Package families declares the device families that phasegpu knows, one declaration each. Everything
+// else that must know them is generated from here by classifier-gen.
+package families
+
+import corev1 "k8s.io/api/core/v1"
+
+// Family is a declaration as a value: what generated code and its users iterate over.
+type Family struct {
+	Word           string                // type word in allocations, e.g. "NVIDIA"
+	Count          corev1.ResourceName   // number of devices
+	Memory         corev1.ResourceName   // per device, in blocks
+	MemoryPercent  corev1.ResourceName   // "" when the family has none
+	Cores          corev1.ResourceName   // percent per device
+	MemoryBlockMiB int64                 // MiB of one unit of Memory; requests, limits of quotas and inventories
+	DefaultCores   int64                 // when Cores is absent
+	NodeAnnotation string                // inventory; "" when the inventory is read from the node's capacity
+	PodAnnotation  string                // allocation
+	Advertised     []corev1.ResourceName // by kubelet; these stay visible to kube-scheduler
+	Refit          bool                  // NUMA refit is supported
+}
+
+// Resources returns the family's resource names: count, memory, percent (if any), cores.
+func (f *Family) Resources() []corev1.ResourceName {
+	names := []corev1.ResourceName{f.Count, f.Memory}
+	if f.MemoryPercent != "" {
+		names = append(names, f.MemoryPercent)
+	}
+	return append(names, f.Cores)
+}
