@@ -3,7 +3,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"math"
 )
 
 // Arithmetic that would leave the range of an amount is an error and never a clamp: a clamped book
@@ -21,21 +20,29 @@ type Amount struct {
 	Cores     int64 // percent of one device's compute
 }
 
-// Add returns a+b, or ErrOverflow.
+// Add returns a+b, or ErrOverflow. Like Sub, it refuses a negative amount with ErrUnderflow.
 func (a Amount) Add(b Amount) (Amount, error) {
-	if b.Slots > math.MaxInt64-a.Slots || b.MemoryMiB > math.MaxInt64-a.MemoryMiB || b.Cores > math.MaxInt64-a.Cores {
+	sum := Amount{a.Slots + b.Slots, a.MemoryMiB + b.MemoryMiB, a.Cores + b.Cores}
+	switch {
+	case a.negative() || b.negative():
+		return Amount{}, fmt.Errorf("%v + %v: %w", a, b, ErrUnderflow)
+	case sum.negative(): // two's complement: the sum of two non-negative numbers wraps into the sign
 		return Amount{}, fmt.Errorf("%v + %v: %w", a, b, ErrOverflow)
 	}
-	return Amount{a.Slots + b.Slots, a.MemoryMiB + b.MemoryMiB, a.Cores + b.Cores}, nil
+	return sum, nil
 }
 
 // Sub returns a-b, or ErrUnderflow when b exceeds a in any dimension.
 func (a Amount) Sub(b Amount) (Amount, error) {
-	if !b.Within(a) {
+	difference := Amount{a.Slots - b.Slots, a.MemoryMiB - b.MemoryMiB, a.Cores - b.Cores}
+	if a.negative() || b.negative() || difference.negative() {
 		return Amount{}, fmt.Errorf("%v - %v: %w", a, b, ErrUnderflow)
 	}
-	return Amount{a.Slots - b.Slots, a.MemoryMiB - b.MemoryMiB, a.Cores - b.Cores}, nil
+	return difference, nil
 }
+
+// negative reports whether any dimension is below zero.
+func (a Amount) negative() bool { return a.Slots|a.MemoryMiB|a.Cores < 0 }
 
 // Max returns the larger of a and b in each dimension.
 func (a Amount) Max(b Amount) Amount {

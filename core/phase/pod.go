@@ -74,6 +74,15 @@ func (p Pod) Alive(k, position int) bool {
 	}
 }
 
+// Remains reports whether the container at a position is alive in any phase from index from on.
+func (p Pod) Remains(from, position int) bool {
+	if from > p.Steady() {
+		return false
+	}
+	turn := p.InitPosition(from)
+	return p[position] != Init || turn >= 0 && position >= turn
+}
+
 // None is the progress of a pod of which no phase remains: larger than any phase index.
 const None = int(^uint(0) >> 1)
 
@@ -87,6 +96,9 @@ const None = int(^uint(0) >> 1)
 //
 // It is an error, device.ErrOverflow, when a sum leaves the range of an amount.
 func (p Pod) Fold(from int, amount func(position int) device.Amount) (device.Amount, error) {
+	if from > p.Steady() {
+		return device.Amount{}, nil // no phase remains
+	}
 	var peak, sidecars, apps, turn device.Amount
 	var err error
 	k := 0
@@ -106,9 +118,6 @@ func (p Pod) Fold(from int, amount func(position int) device.Amount) (device.Amo
 		if err != nil {
 			return device.Amount{}, fmt.Errorf("container %d: %w", i, err)
 		}
-	}
-	if k < from {
-		return device.Amount{}, nil // no phase remains
 	}
 	steady, err := apps.Add(sidecars)
 	if err != nil {
