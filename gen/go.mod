@@ -2,7 +2,16 @@ module github.com/phasegpu/phasegpu/gen
 
 go 1.26.0
 
-require github.com/phasegpu/phasegpu/core v0.0.0
+require (
+	github.com/phasegpu/phasegpu/core v0.0.0
+	k8s.io/gengo/v2 v2.0.0-20260408192533-25e2208e0dc3
+)
+
+require (
+	golang.org/x/mod v0.37.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/tools v0.47.0 // indirect
+)
 
 require (
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
@@ -16,7 +25,7 @@ require (
 	golang.org/x/text v0.40.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/api v0.37.2
-	k8s.io/apimachinery v0.37.2 // indirect
+	k8s.io/apimachinery v0.37.2
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd // indirect

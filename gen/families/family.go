@@ -1,5 +1,3 @@
-// Package families declares the device families that phasegpu knows, one declaration each. Everything
-// else that must know them is generated from here by classifier-gen.
 package families
 
 import corev1 "k8s.io/api/core/v1"
@@ -11,9 +9,9 @@ type Family struct {
 	Memory         corev1.ResourceName   // per device, in blocks
 	MemoryPercent  corev1.ResourceName   // "" when the family has none
 	Cores          corev1.ResourceName   // percent per device
-	MemoryBlockMiB int64                 // MiB of one unit of Memory; requests, limits of quotas and inventories
+	MemoryBlockMiB int64                 // MiB of one unit of Memory, in requests, quotas and node capacity
 	DefaultCores   int64                 // when Cores is absent
-	NodeAnnotation string                // inventory; "" when the inventory is read from the node's capacity
+	NodeAnnotation string                // inventory, in MiB; "" when it is read from the node's capacity
 	PodAnnotation  string                // allocation
 	Advertised     []corev1.ResourceName // by kubelet; these stay visible to kube-scheduler
 	Refit          bool                  // NUMA refit is supported
@@ -27,3 +25,15 @@ func (f *Family) Resources() []corev1.ResourceName {
 	}
 	return append(names, f.Cores)
 }
+
+// Kind is what a resource of a family amounts to.
+type Kind uint8
+
+// The kinds of resource. Other is every resource that belongs to no family.
+const (
+	Other Kind = iota
+	Count
+	Memory        // in blocks, per device
+	MemoryPercent // of each device's own memory
+	Cores         // percent per device
+)

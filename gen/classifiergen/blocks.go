@@ -1,0 +1,107 @@
+package classifiergen
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/phasegpu/phasegpu/gen/families"
+)
+
+// blocks returns the lines of every block by name.
+func blocks(all []families.Family) map[string][]string {
+	return map[string][]string{
+		"match-conditions":      matchConditions(all),
+		"managed-resources":     managedResources(all),
+		"protected-annotations": protectedAnnotations(all),
+		"resource-table":        resourceTable(all),
+	}
+}
+
+// matchConditions selects the pods with a family's resource in any container, or with a protected
+// annotation. Ephemeral containers are not looked at: Kubernetes allows them no resources. The cost is
+// a few hundred units for an ordinary pod, where a request may spend millions: each container's few
+// resource names are looked up in one constant list, which the API server folds into a set.
+func matchConditions(all []families.Family) []string {
+	var resources []string
+	for i := range all {
+		for _, name := range all[i].Resources() {
+			resources = append(resources, string(name))
+		}
+	}
+	lines := []string{
+		"- name: devices-or-records",
+		"  expression: >-",
+		"    [object.spec.?containers.orValue([]), object.spec.?initContainers.orValue([])].exists(containers,",
+		"      containers.exists(c,",
+		"        [c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})].exists(amounts,",
+		"          amounts.exists(name, name in [",
+	}
+	lines = append(lines, celList(resources, "            ")...)
+	lines = append(lines,
+		"          ]))))",
+		"    || object.metadata.?annotations.orValue({}).exists(key, key in [",
+	)
+	lines = append(lines, celList(families.ProtectedAnnotations(all), "      ")...)
+	return append(lines, "    ])")
+}
+
+func protectedAnnotations(all []families.Family) []string {
+	lines := []string{
+		"- name: protected",
+		"  expression: >-",
+		"    [",
+	}
+	lines = append(lines, celList(families.ProtectedAnnotations(all), "    ")...)
+	return append(lines, "    ]")
+}
+
+// celList returns the items of a CEL list of strings, one a line.
+func celList(items []string, indent string) []string {
+	lines := make([]string, len(items))
+	for i, item := range items {
+		comma := ","
+		if i == len(items)-1 {
+			comma = ""
+		}
+		lines[i] = fmt.Sprintf("%s'%s'%s", indent, item, comma)
+	}
+	return lines
+}
+
+func managedResources(all []families.Family) []string {
+	var lines []string
+	for _, r := range families.ManagedResources(all) {
+		lines = append(lines,
+			fmt.Sprintf("- name: %s", r.Name),
+			fmt.Sprintf("  ignoredByScheduler: %t", r.IgnoredByScheduler))
+	}
+	return lines
+}
+
+func resourceTable(all []families.Family) []string {
+	lines := []string{
+		"| Family | Devices | Memory per device | Percent of memory | Cores (percent) |",
+		"|---|---|---|---|---|",
+	}
+	for i := range all {
+		f := &all[i]
+		unit, percent, cores := "MiB", "–", ""
+		if f.MemoryBlockMiB != 1 {
+			unit = fmt.Sprintf("blocks of %d MiB", f.MemoryBlockMiB)
+		}
+		if f.MemoryPercent != "" {
+			percent = fmt.Sprintf("`%s`", f.MemoryPercent)
+		}
+		if f.DefaultCores != 0 {
+			cores = fmt.Sprintf(", %d when absent", f.DefaultCores)
+		}
+		lines = append(lines, strings.Join([]string{
+			"| " + f.Word,
+			fmt.Sprintf("`%s`", f.Count),
+			fmt.Sprintf("`%s`, %s", f.Memory, unit),
+			percent,
+			fmt.Sprintf("`%s`%s |", f.Cores, cores),
+		}, " | "))
+	}
+	return lines
+}
