@@ -1,0 +1,39 @@
+// Package core is the algebra of phasegpu; its packages know neither Kubernetes nor a clock nor a disk.
+// Facts go in, decisions come out, and it builds on the standard library alone.
+//
+// # The idea
+//
+// A pod with init containers does not use at once everything that it asks for. Its init containers run
+// one after the other, each to completion, before its apps start; sidecars run beside them from their
+// turn on. Take a pod that downloads and converts a model on a GPU before it serves it:
+//
+//	sidecar  metrics    2000 MiB
+//	init     convert   20000 MiB
+//	init     warm-up    5000 MiB
+//	app      serve     10000 MiB
+//
+// The sum is 37000 MiB, but no moment ever sees it:
+//
+//	phase      alive                 MiB
+//	convert    metrics + convert   22000
+//	warm-up    metrics + warm-up    7000
+//	steady     metrics + serve     12000
+//
+// The pod needs a card with 22000 MiB free, its peak. Once convert has completed it can use at most
+// 12000 MiB, whatever happens next, so 10000 MiB are free for somebody else. If kubelet has to run the
+// init containers again, after a reboot for example, the pod can use 22000 MiB again.
+//
+// What a pod reserves is therefore a function of three things that anyone can read from the API server:
+// its spec, the devices recorded when it was bound, and its status. Nothing is remembered, so nothing
+// can be released twice, leak, or be forgotten in a crash.
+//
+// # The packages
+//
+// Each builds on those before it:
+//
+//   - device: amounts, devices, requests, and what a container holds.
+//   - phase: the classes of containers, which phases remain by a pod's status, and what they reserve.
+//   - placement: on which devices of a node a pod fits, so that no phase exceeds any of them.
+//   - ledger: the books of a cluster, kept by being told facts about pods, nodes and quotas.
+//   - wire: the annotations in which the facts are written, in the formats that HAMi established.
+package core
