@@ -1,0 +1,59 @@
+package kube
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/core/wire"
+)
+
+// PlacementPod returns the pod as placement sees it: requests, selectors and policies from its
+// annotations, the policies node and dev where it sets none. Errors name the annotation and the accepted
+// values, or the container and its resource.
+func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, error) {
+	requests, err := Requests(&pod.Spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &placement.Pod{
+		Classes:  Classes(&pod.Spec),
+		Requests: requests,
+		Selector: placement.Selector{
+			UseUUIDs:    wire.DecodeList(pod.Annotations[wire.UseUUIDAnnotation]),
+			AvoidUUIDs:  wire.DecodeList(pod.Annotations[wire.NoUseUUIDAnnotation]),
+			UseModels:   wire.DecodeList(pod.Annotations[wire.UseTypeAnnotation]),
+			AvoidModels: wire.DecodeList(pod.Annotations[wire.NoUseTypeAnnotation]),
+		},
+	}
+	if p.NUMABind, err = annotated(pod, wire.NUMABindAnnotation, wire.ParseNUMABind, false); err != nil {
+		return nil, err
+	}
+	if p.NodePolicy, err = annotated(pod, wire.NodePolicyAnnotation, wire.ParsePolicy, node); err != nil {
+		return nil, err
+	}
+	if p.DevicePolicy, err = annotated(pod, wire.DevicePolicyAnnotation, wire.ParsePolicy, dev); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Alignment returns whether and how the pod opted in to NUMA refit. The error names the annotation and
+// the accepted values.
+func Alignment(pod *corev1.Pod) (wire.Alignment, error) {
+	return annotated(pod, wire.NUMAAlignment, wire.ParseAlignment, wire.Recorded)
+}
+
+// annotated parses an annotation of the pod; a pod without it has the value absent.
+func annotated[T any](pod *corev1.Pod, key string, parse func(string) (T, error), absent T) (T, error) {
+	text, ok := pod.Annotations[key]
+	if !ok {
+		return absent, nil
+	}
+	value, err := parse(text)
+	if err != nil {
+		return absent, fmt.Errorf("annotation %s: %w", key, err)
+	}
+	return value, nil
+}

@@ -1,0 +1,110 @@
+package kube
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/gen/classify"
+)
+
+// Classes returns the classes of a pod's containers in position order. Only restartPolicy Always on an
+// init container makes a sidecar.
+func Classes(spec *corev1.PodSpec) phase.Pod {
+	classes := make(phase.Pod, len(spec.InitContainers)+len(spec.Containers))
+	for i := range classes {
+		if i >= len(spec.InitContainers) {
+			classes[i] = phase.App
+		} else if p := spec.InitContainers[i].RestartPolicy; p != nil && *p == corev1.ContainerRestartPolicyAlways {
+			classes[i] = phase.Sidecar
+		}
+	}
+	return classes
+}
+
+// Container returns the container at a position, nil when the pod has none there.
+func Container(spec *corev1.PodSpec, position int) *corev1.Container {
+	inits := len(spec.InitContainers)
+	switch {
+	case position < 0 || position >= inits+len(spec.Containers):
+		return nil
+	case position < inits:
+		return &spec.InitContainers[position]
+	default:
+		return &spec.Containers[position-inits]
+	}
+}
+
+// Asks reports whether any container of the pod asks for a device of any family. It does not allocate.
+func Asks(spec *corev1.PodSpec) bool {
+	for i := range spec.InitContainers {
+		if classify.Asks(&spec.InitContainers[i].Resources) {
+			return true
+		}
+	}
+	for i := range spec.Containers {
+		if classify.Asks(&spec.Containers[i].Resources) {
+			return true
+		}
+	}
+	return false
+}
+
+// Requests returns what each container asks for, by position. The error names the container.
+func Requests(spec *corev1.PodSpec) ([]device.Request, error) {
+	requests := make([]device.Request, len(spec.InitContainers)+len(spec.Containers))
+	for i := range requests {
+		c := Container(spec, i)
+		var err error
+		if requests[i], err = classify.Request(&c.Resources); err != nil {
+			return nil, fmt.Errorf("container %s: %w", c.Name, err)
+		}
+	}
+	return requests, nil
+}
+
+// Release returns the pod's release policy: its annotation, or byDefault. With an error, which names
+// the annotation and the accepted values, it returns phase.Hold: the policy that charges most.
+func Release(pod *corev1.Pod, byDefault phase.Release) (phase.Release, error) {
+	text, ok := pod.Annotations[wire.ReleaseAnnotation]
+	if !ok {
+		return byDefault, nil
+	}
+	release, err := phase.ParseRelease(text)
+	if err != nil {
+		return phase.Hold, fmt.Errorf("annotation %s: %w", wire.ReleaseAnnotation, err)
+	}
+	return release, nil
+}
+
+// LedgerPod returns the truth about a pod for the books. What cannot be read is in Unreadable. A pod
+// whose release policy cannot be read holds its peak. A pod without a node or without an allocation
+// annotation has no allocation, whatever its containers ask for: nothing says which devices it uses.
+func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
+	classes := Classes(&pod.Spec)
+	release, _ := Release(pod, byDefault)
+	status := Status(pod)
+	p := ledger.Pod{
+		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name,
+		Node:    pod.Spec.NodeName,
+		Classes: classes,
+		First:   classes.First(classes.Progress(status), release),
+		Scope:   Scope(pod),
+	}
+	if p.Node == "" || status.Terminal {
+		return p // nothing of it is charged, so nothing of its record matters
+	}
+	allocation, err := Allocation(pod)
+	if err != nil {
+		p.Unreadable = err.Error()
+		return p
+	}
+	if !allocation.IsEmpty() {
+		p.Allocation = allocation
+	}
+	return p
+}
