@@ -1,0 +1,327 @@
+package placement
+
+import (
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/phase"
+)
+
+// Scratch is the working memory of a placement, to be used again for the next one so that nothing is
+// allocated. The zero Scratch is ready. It is not safe for use by several goroutines.
+type Scratch struct {
+	node Node
+	pod  *Pod
+
+	containers []container     // those with devices and a phase left, in position order
+	turns      []int           // phases that matter: those of inits with devices, and the steady state
+	rooms      []room          // by device
+	uses       []use           // by phase and device: what the pod's own containers hold
+	peaks      []device.Amount // by device: the maximum of uses over the phases
+	ranks      []candidate     // devices that a container fits on, best first as far as sorted
+	search     search
+
+	entries device.Allocation
+	shares  []device.Share
+}
+
+// container is one of the pod's containers that asks for devices. It is alive from phase first to
+// phase last, both indices into Scratch.turns.
+type container struct {
+	position    int
+	init        bool
+	first, last int
+	request     *device.Request
+	chosen      []choice
+}
+
+type choice struct {
+	device int
+	amount device.Amount
+}
+
+// room is what a device offers to the pod.
+type room struct {
+	refusal   Reason        // whatever the container: selectors, MIG, health, cordon
+	free      device.Amount // capacity less what others hold; negative after a rerun without room
+	fullness  float64       // mean fullness over the dimensions, with the pod's peak so far
+	limited   bool          // the device counts cores
+	held      bool          // somebody else is there
+	exclusive bool          // and shares with nobody
+}
+
+// use is what the pod's containers hold of one device in one phase.
+type use struct {
+	device.Amount
+	exclusive bool // one of them shares with nobody
+	unlimited bool // one of them has no limit on cores
+}
+
+// Fit is placement.Fit without allocating: the result is valid until the next call.
+func (s *Scratch) Fit(n Node, p *Pod) (device.Allocation, Reason) {
+	if r := s.place(n, p); r != Fits {
+		return nil, r
+	}
+	return s.allocation(), Fits
+}
+
+// Rate reports whether the pod fits the node, and the node's Score with the allocation that Fit would
+// return. It is what a scheduler asks of every node; only one is then asked for the allocation.
+func (s *Scratch) Rate(n Node, p *Pod) (float64, Reason) {
+	if r := s.place(n, p); r != Fits {
+		return 0, r
+	}
+	return s.score(), Fits
+}
+
+// place chooses devices for all containers: greedily, and when that fails by search.
+func (s *Scratch) place(n Node, p *Pod) Reason {
+	s.load(n, p, 0)
+	if s.greedy() {
+		return Fits
+	}
+	s.clear()
+	if r := s.alone(); r != Fits {
+		return r
+	}
+	return s.together()
+}
+
+// load takes a node and a pod over the phases from index from on, nothing placed yet.
+//
+// Only the phases of init containers with devices and the steady state matter: in any other phase the
+// containers alive are some of those of the steady state.
+func (s *Scratch) load(n Node, p *Pod, from int) {
+	s.node, s.pod = n, p
+	s.containers, s.turns = s.containers[:0], s.turns[:0]
+	turn := 0
+	for i, class := range p.Classes {
+		asks := i < len(p.Requests) && p.Requests[i].Devices > 0
+		if class == phase.Init {
+			if asks && turn >= from {
+				s.addContainer(i, true)
+				s.turns = append(s.turns, turn)
+			}
+			turn++
+		} else if asks {
+			s.addContainer(i, false)
+		}
+	}
+	if turn < from {
+		s.containers = s.containers[:0] // no phase remains
+	}
+	last := len(s.turns)
+	s.turns = append(s.turns, turn)
+	for i := range s.containers {
+		c := &s.containers[i]
+		switch {
+		case c.init:
+			c.last = c.first
+		case p.Classes[c.position] == phase.App:
+			c.first, c.last = last, last
+		default:
+			c.last = last
+		}
+	}
+
+	s.rooms = resized(s.rooms, len(n.Devices))
+	for d := range n.Devices {
+		s.rooms[d] = s.offer(d)
+	}
+	s.uses = resized(s.uses, len(s.turns)*len(n.Devices))
+	s.peaks = resized(s.peaks, len(n.Devices))
+	s.clear()
+}
+
+// addContainer appends a container whose first phase is the next one, keeping the memory of its choices.
+func (s *Scratch) addContainer(position int, init bool) {
+	var chosen []choice
+	if k := len(s.containers); k < cap(s.containers) {
+		chosen = s.containers[:k+1][k].chosen[:0]
+	}
+	s.containers = append(s.containers, container{
+		position: position, init: init, first: len(s.turns), request: &s.pod.Requests[position], chosen: chosen,
+	})
+}
+
+// clear takes back everything that is placed.
+func (s *Scratch) clear() {
+	clear(s.uses)
+	clear(s.peaks)
+	for i := range s.containers {
+		s.containers[i].chosen = s.containers[i].chosen[:0]
+	}
+	for d := range s.rooms {
+		s.rooms[d].fullness = s.fullness(d)
+	}
+}
+
+// offer describes a device as this pod finds it.
+func (s *Scratch) offer(d int) room {
+	dev, held := &s.node.Devices[d], s.node.held(d)
+	return room{
+		refusal: s.pod.refuses(dev),
+		free: device.Amount{
+			Slots:     dev.Capacity.Slots - held.Slots,
+			MemoryMiB: dev.Capacity.MemoryMiB - held.MemoryMiB,
+			Cores:     dev.Capacity.Cores - held.Cores,
+		},
+		limited:   dev.Capacity.Cores > 0,
+		held:      held.Slots > 0,
+		exclusive: held.Exclusive,
+	}
+}
+
+// fullness returns how full a device is with the pod's peak so far, 0 to 1: the mean over the
+// dimensions that the device has.
+func (s *Scratch) fullness(d int) float64 {
+	capacity, held, peak := &s.node.Devices[d].Capacity, s.node.held(d), &s.peaks[d]
+	sum, n := 0.0, 0.0
+	if capacity.Slots > 0 {
+		sum, n = sum+fraction(held.Slots+peak.Slots, capacity.Slots), n+1
+	}
+	if capacity.MemoryMiB > 0 {
+		sum, n = sum+fraction(held.MemoryMiB+peak.MemoryMiB, capacity.MemoryMiB), n+1
+	}
+	if capacity.Cores > 0 {
+		sum, n = sum+fraction(held.Cores+peak.Cores, capacity.Cores), n+1
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}
+
+// fraction returns part/whole, at most 1: a rerun can leave a device more than full.
+func fraction(part, whole int64) float64 { return min(1, float64(part)/float64(whole)) }
+
+// refuses returns why a device takes no more of the pod beside a use in one phase, or Fits. It gives
+// the same answer in whatever order containers are added.
+func (r *room) refuses(u *use, ask device.Amount) Reason {
+	cores := r.free.Cores - u.Cores
+	switch {
+	case ask.Slots > r.free.Slots-u.Slots:
+		return NoSlots
+	case ask.MemoryMiB > r.free.MemoryMiB-u.MemoryMiB:
+		return NoMemory
+	case r.exclusive || u.exclusive || ask.Cores == device.WholeCores && (r.held || u.Slots > 0):
+		return Exclusive
+	case ask.Cores > cores:
+		return NoCores
+	case r.limited && ask.Cores == cores && (ask.Cores == 0 || u.unlimited):
+		return NoCores // all cores reserved beside a container without limit
+	}
+	return Fits
+}
+
+// add puts an amount to a use.
+func (u *use) add(ask device.Amount) {
+	u.Slots += ask.Slots
+	u.MemoryMiB += ask.MemoryMiB
+	u.Cores += ask.Cores
+	u.exclusive = u.exclusive || ask.Cores == device.WholeCores
+	u.unlimited = u.unlimited || ask.Cores == 0
+}
+
+// at returns the use of device d in phase k.
+func (s *Scratch) at(k, d int) *use { return &s.uses[k*len(s.rooms)+d] }
+
+// beside returns why device d does not take an amount for a container beside what is placed, or Fits.
+func (s *Scratch) beside(c *container, d int, ask device.Amount) Reason {
+	for k := c.first; k <= c.last; k++ {
+		if r := s.rooms[d].refuses(s.at(k, d), ask); r != Fits {
+			return r
+		}
+	}
+	return Fits
+}
+
+// take places a container on a device with an amount.
+func (s *Scratch) take(c *container, d int, ask device.Amount) {
+	c.chosen = append(c.chosen, choice{d, ask})
+	for k := c.first; k <= c.last; k++ {
+		u := s.at(k, d)
+		u.add(ask)
+		s.peaks[d] = s.peaks[d].Max(u.Amount)
+	}
+	s.rooms[d].fullness = s.fullness(d)
+}
+
+// rise returns by how much a container would raise the pod's peak on a device.
+func (s *Scratch) rise(c *container, d int, ask device.Amount) device.Amount {
+	peak := s.peaks[d]
+	top := peak
+	for k := c.first; k <= c.last; k++ {
+		u := s.at(k, d)
+		top = top.Max(device.Amount{Slots: u.Slots + ask.Slots, MemoryMiB: u.MemoryMiB + ask.MemoryMiB, Cores: u.Cores + ask.Cores})
+	}
+	return device.Amount{Slots: top.Slots - peak.Slots, MemoryMiB: top.MemoryMiB - peak.MemoryMiB, Cores: top.Cores - peak.Cores}
+}
+
+// record takes the shares of an allocation that are on the node as they are, but for those of the
+// container at a position.
+func (s *Scratch) record(a device.Allocation, except int) {
+	for i := range s.containers {
+		c := &s.containers[i]
+		if c.position == except || c.position >= len(a) {
+			continue
+		}
+		for _, share := range a[c.position] {
+			if d := s.node.find(share.UUID); d >= 0 {
+				s.take(c, d, share.Amount)
+			}
+		}
+	}
+}
+
+// find returns the index of a device, or -1.
+func (n Node) find(uuid string) int {
+	for d := range n.Devices {
+		if n.Devices[d].UUID == uuid {
+			return d
+		}
+	}
+	return -1
+}
+
+// allocation writes down what is placed.
+func (s *Scratch) allocation() device.Allocation {
+	s.entries, s.shares = resized(s.entries, len(s.pod.Classes)), s.shares[:0]
+	for i := range s.containers {
+		c := &s.containers[i]
+		start := len(s.shares)
+		for _, chosen := range c.chosen {
+			dev := &s.node.Devices[chosen.device]
+			s.shares = append(s.shares, device.Share{UUID: dev.UUID, Family: dev.Family, Amount: chosen.amount})
+		}
+		// Growing moves the shares elsewhere; entries made before keep the old ones, which are equal.
+		s.entries[c.position] = s.shares[start:len(s.shares):len(s.shares)]
+	}
+	return s.entries
+}
+
+// score is Score of what is placed.
+func (s *Scratch) score() float64 {
+	sum, n := 0.0, 0
+	for d := range s.peaks {
+		if s.peaks[d].Slots > 0 {
+			sum += s.rooms[d].fullness
+			n++
+		}
+	}
+	switch {
+	case n == 0:
+		return 0
+	case s.pod.NodePolicy == Spread:
+		return 1 - sum/float64(n)
+	}
+	return sum / float64(n)
+}
+
+// resized returns a zeroed slice of a length, in the memory of s when that is enough.
+func resized[S ~[]E, E any](s S, n int) S {
+	if cap(s) < n {
+		return make(S, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}

@@ -1,0 +1,120 @@
+package placement
+
+import "math"
+
+// alone returns the worst reason for which a container does not even fit by itself, or Fits.
+func (s *Scratch) alone() Reason {
+	worst := Fits
+	for i := range s.containers {
+		if r := s.lacks(&s.containers[i]); r != Fits && (worst == Fits || r < worst) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// lacks returns why a container finds too few devices beside what is placed: the first reason, in
+// their order, that leaves it fewer than it asks for. Fits when there are enough.
+func (s *Scratch) lacks(c *container) Reason {
+	n := c.request.Devices
+	var refused [reasons]int // devices of the family by refusal
+	family := 0
+	for d := range s.rooms {
+		if r := s.refusal(c, d); r != NoDevices {
+			refused[r]++
+			family++
+		}
+	}
+	switch {
+	case family == 0:
+		return NoDevices
+	case family < n:
+		return TooFewDevices
+	}
+	for r, left := Mismatch, family; r < reasons; r++ {
+		if left -= refused[r]; left < n {
+			return r
+		}
+		if r >= NotOnOneNUMANode && s.pod.NUMABind && n > 1 && s.mostOnOneNUMANode(c, r) < n {
+			return r
+		}
+	}
+	return Fits
+}
+
+// mostOnOneNUMANode counts the devices that no reason up to r refuses, on the NUMA node with most.
+func (s *Scratch) mostOnOneNUMANode(c *container, r Reason) int {
+	most := 0
+	for d := range s.rooms {
+		n := 0
+		for e := range s.rooms {
+			if s.node.Devices[e].NUMA != s.node.Devices[d].NUMA {
+				continue
+			}
+			if refusal := s.refusal(c, e); refusal == Fits || refusal > r {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// refusal returns the first reason why device d does not take a container beside what is placed, or
+// Fits. NoDevices is a device of another family.
+func (s *Scratch) refusal(c *container, d int) Reason {
+	dev := &s.node.Devices[d]
+	ask := c.request.On(dev.Capacity.MemoryMiB)
+	switch {
+	case dev.Family != c.request.Family:
+		return NoDevices
+	case s.rooms[d].refusal != Fits:
+		return s.rooms[d].refusal
+	case !ask.Within(dev.Capacity):
+		return CapacityTooSmall
+	}
+	return s.beside(c, d, ask)
+}
+
+// together searches for a placement of containers of which each fits alone. When there is none it
+// returns what would have to be different: the devices, or one dimension of what others leave free.
+func (s *Scratch) together() Reason {
+	found, complete := s.find()
+	switch {
+	case found:
+		s.adopt()
+		return Fits
+	case !complete:
+		return Fragmented
+	}
+	if !s.would(func(d int, r *room) {
+		r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false
+	}) {
+		return CapacityTooSmall
+	}
+	const plenty = math.MaxInt64 / 2
+	switch {
+	case s.would(func(_ int, r *room) { r.free.MemoryMiB = plenty }):
+		return NoMemory
+	case s.would(func(_ int, r *room) { r.free.Slots = plenty }):
+		return NoSlots
+	case s.would(func(_ int, r *room) { r.free.Cores, r.limited = plenty, false }):
+		return NoCores
+	case s.would(func(_ int, r *room) { r.free.Cores, r.limited, r.held, r.exclusive = plenty, false, false, false }):
+		return Exclusive
+	}
+	return Fragmented
+}
+
+// would reports whether a placement could exist if every device were as changed.
+func (s *Scratch) would(change func(d int, r *room)) bool {
+	for d := range s.rooms {
+		change(d, &s.rooms[d])
+	}
+	found, complete := s.find()
+	for d := range s.rooms {
+		s.rooms[d] = s.offer(d)
+		s.rooms[d].fullness = s.fullness(d)
+	}
+	return found || !complete
+}
