@@ -1,67 +1,275 @@
 package ledger
 
-import "github.com/phasegpu/phasegpu/core/device"
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 
-// Charge is what a namespace is charged for one family: Slots counts devices, MemoryMiB is
-// MiB × devices and Cores percent × devices, each the maximum over the remaining phases of the phase's
-// total.
-type Charge = device.Amount
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/phase"
+)
 
-// Book is the ledger. Its methods may be called from any goroutine; reads never wait for writes.
-type Book struct{ _ int }
+// Errors that callers tell apart.
+var (
+	// ErrUnknown: the book holds nothing for the pod. Releasing twice would otherwise go unnoticed.
+	ErrUnknown = errors.New("the ledger holds nothing for the pod")
+	// ErrBound: the pod has been observed on a node, so there is nothing left to decide.
+	ErrBound = errors.New("the pod is bound already")
+	// ErrNode: the node takes no new pods.
+	ErrNode = errors.New("the node takes no new pods")
+)
+
+// Book is the ledger. Its methods may be called from any goroutine. Writers take turns; reads never
+// wait for them.
+type Book struct {
+	write      sync.Mutex // held by whoever changes the book
+	pods       index[Entry]
+	nodes      index[View]
+	namespaces index[Namespace]
+	listed     uint64 // version of the newest list given to Replace; under write
+	generation atomic.Uint64
+	counters   counters
+}
 
 // New returns an empty book.
-func New() *Book { panic("not written yet") }
+func New() *Book { return &Book{} }
 
-// Delta tells what a fact changed on a node, so that callers can wake pods that wait for room.
+// Delta tells what a fact changed, so that callers can wake pods that wait for room.
 type Delta struct {
 	Node      string
+	Left      string // the node that the pod left for Node, "" when it did not move
 	Namespace string
 	Changed   bool // the books differ from before
-	Released  bool // something on the node or in the namespace became less
+	Released  bool // something on a node or in the namespace became less, or may have room now
 	Raised    bool // something became more
 }
 
 // Observe takes the truth about a pod and applies the difference in one step. An observation with a
-// node replaces an assumption; one without a node does not (the watch may be behind).
-func (b *Book) Observe(p Pod) Delta { panic("not written yet") }
+// node replaces an assumption. One without a node charges nothing and replaces nothing (the watch may
+// be behind, and no pod ever leaves its node), except that a pod which has ended ends its assumption.
+// One that is older, by Version, than what the book was told before is late and changes nothing.
+func (b *Book) Observe(p Pod) Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	return b.observe(&p)
+}
 
-// Forget subtracts what the book itself holds for a pod, whatever a delete event carried. It is an
-// error, counted in Stats, when the book holds nothing.
-func (b *Book) Forget(uid string) (Delta, error) { panic("not written yet") }
+func (b *Book) observe(p *Pod) Delta {
+	s := b.pods.slot(p.UID)
+	if s == nil {
+		if p.Node == "" {
+			return Delta{}
+		}
+		if p.Version != 0 && p.Version <= b.listed {
+			b.counters.late.Add(1) // no longer there when the list was taken
+			return Delta{}
+		}
+		return b.change(nil, b.entry(p, false, nil), p.Version)
+	}
+	before := s.Load()
+	switch {
+	case p.Version != 0 && p.Version < s.version:
+		b.counters.late.Add(1)
+		return Delta{}
+	case p.Node == "" && before.Assumed && p.First == phase.None:
+		return b.change(before, nil, 0)
+	case p.Node == "":
+		return Delta{}
+	case !before.Assumed && before.same(p):
+		s.version = p.Version
+		return Delta{}
+	}
+	return b.change(before, b.entry(p, false, before), p.Version)
+}
+
+// Forget subtracts what the book itself holds for a pod, whatever a delete event carried; it ends an
+// assumption too. It is ErrUnknown, counted in Stats, when the book holds nothing.
+func (b *Book) Forget(uid string) (Delta, error) {
+	b.write.Lock()
+	defer b.write.Unlock()
+	before := b.pods.load(uid)
+	if before == nil {
+		b.counters.unknown.Add(1)
+		return Delta{}, fmt.Errorf("release of pod %s: %w", uid, ErrUnknown)
+	}
+	return b.change(before, nil, 0), nil
+}
+
+// Replace takes a complete list of the pods that have a node, with the resourceVersion of the list: it
+// observes them all, whatever Version the book had, and forgets the bound pods that are not listed.
+// Assumptions of pods that are not listed stay. A later observation of a pod unknown to the book that
+// is no newer than the list is late. Tell the book nothing else about pods between asking for the list
+// and Replace. It returns a Delta for each pod that changed the books.
+func (b *Book) Replace(pods []Pod, version uint64) []Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	var deltas []Delta
+	note := func(d Delta) {
+		if d.Changed {
+			deltas = append(deltas, d)
+		}
+	}
+	b.listed = 0
+	listed := make(map[string]bool, len(pods))
+	for i := range pods {
+		listed[pods[i].UID] = true
+		if s := b.pods.slot(pods[i].UID); s != nil {
+			s.version = 0
+		}
+		note(b.observe(&pods[i]))
+	}
+	for _, e := range b.pods.all(comparePods) {
+		if !e.Assumed && !listed[e.UID] {
+			note(b.change(e, nil, 0))
+		}
+	}
+	b.listed = version
+	return deltas
+}
 
 // Assume decides on an allocation for a pod on the live book and books it in the same step: all or
 // nothing, quota included. place is called with the node's view without the pod and returns the
-// allocation. p.Node names the node and p.Allocation is ignored. Assuming a pod again replaces its
-// assumption. Errors: what place returned, *QuotaError, ErrBound when the pod was observed on a node.
-func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (device.Allocation, error) {
-	panic("not written yet")
+// allocation; the book is locked meanwhile, so place may read it and must not change it. p.Node names
+// the node and p.Allocation is ignored.
+//
+// Assuming a pod again replaces its assumption in one step, on the same node or another. An error
+// changes nothing: an earlier assumption then stays, because a Binding may be on its way for it, until
+// Withdraw. Errors: what place returned, ErrNode, *QuotaError, ErrBound when the pod was observed on a
+// node.
+func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (device.Allocation, Delta, error) {
+	b.write.Lock()
+	defer b.write.Unlock()
+	before := b.pods.load(p.UID)
+	if before != nil && !before.Assumed {
+		return nil, Delta{}, fmt.Errorf("%v on node %s: %w", &p, before.Node, ErrBound)
+	}
+	node := b.nodes.load(p.Node)
+	if node == nil || !node.Known {
+		return nil, Delta{}, fmt.Errorf("node %q is not known to the ledger: %w", p.Node, ErrNode)
+	}
+	node = node.Without(p.UID)
+	if node.Unreadable != "" {
+		return nil, Delta{}, fmt.Errorf("node %s: %w: %s", p.Node, ErrNode, node.Unreadable)
+	}
+	allocation, err := place(node)
+	if err != nil {
+		return nil, Delta{}, err
+	}
+	p.Allocation, p.Unreadable, p.Version = allocation, "", 0
+	after := b.entry(&p, true, before)
+	if after.Problem != "" {
+		return nil, Delta{}, fmt.Errorf("%v cannot be booked on node %s: %s", &p, p.Node, after.Problem)
+	}
+	if n := b.namespaces.load(p.Namespace); n != nil {
+		if err := n.check(before, p.Scope, after.total); err != nil {
+			return nil, Delta{}, fmt.Errorf("%v: %w", &p, err)
+		}
+	}
+	return after.Allocation, b.change(before, after, 0), nil
 }
 
 // Withdraw ends an assumption after a definite refusal. A pod that has been observed on a node stays.
-func (b *Book) Withdraw(uid string) Delta { panic("not written yet") }
-
-// SetNode takes the truth about a node's devices; RemoveNode that it is gone. Entries of pods there
-// stay, are reported, and count again when a device comes back.
-func (b *Book) SetNode(n Node) Delta                     { panic("not written yet") }
-func (b *Book) RemoveNode(name string) Delta             { panic("not written yet") }
-func (b *Book) SetQuota(q Quota) Delta                   { panic("not written yet") }
-func (b *Book) RemoveQuota(namespace, name string) Delta { panic("not written yet") }
-
-// Node returns an immutable view of a node, nil when the book knows neither the node nor a pod there.
-func (b *Book) Node(name string) *View { panic("not written yet") }
-
-// CheckQuota reports whether a namespace's quotas have room for the charges (by family) of a pod of
-// that scope, beside what is used without the pod of that UID: nil or a *QuotaError.
-func (b *Book) CheckQuota(namespace, uid string, s Scope, charges map[string]Charge) error {
-	panic("not written yet")
+func (b *Book) Withdraw(uid string) Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	before := b.pods.load(uid)
+	if before == nil || !before.Assumed {
+		return Delta{}
+	}
+	return b.change(before, nil, 0)
 }
 
-// QuotaError says which quota a pod would exceed, and by what numbers.
-type QuotaError struct {
-	Namespace, Quota string
-	Limit            Limit
-	Used, Asked      int64 // MiB or percent, by Limit.Dimension
+// change replaces a pod's entry; before is nil for a new pod, after for one that goes. Where the pod
+// moves, what it takes is published before what it gives, so that no reader sees too little.
+func (b *Book) change(before, after *Entry, version uint64) Delta {
+	d := Delta{Released: exceeds(before, after), Raised: exceeds(after, before)}
+	d.Changed = d.Released || d.Raised
+	generation := b.generation.Load() + 1
+	if after != nil {
+		d.Node, d.Namespace = after.Node, after.Namespace
+		b.pods.store(after.UID, after)
+		b.pods.slot(after.UID).version = version
+	} else {
+		d.Node, d.Namespace = before.Node, before.Namespace
+		b.pods.store(before.UID, nil)
+	}
+	switch {
+	case before != nil && after != nil && before.Node == after.Node:
+		b.onNode(before.Node, before, after, generation)
+	default:
+		if after != nil {
+			b.onNode(after.Node, nil, after, generation)
+		}
+		if before != nil {
+			b.onNode(before.Node, before, nil, generation)
+			if before.Node != d.Node {
+				d.Left = before.Node
+			}
+		}
+	}
+	switch {
+	case before != nil && after != nil && before.Namespace == after.Namespace:
+		b.inNamespace(before.Namespace, before, after)
+	default:
+		if after != nil {
+			b.inNamespace(after.Namespace, nil, after)
+		}
+		if before != nil {
+			b.inNamespace(before.Namespace, before, nil)
+		}
+	}
+	b.generation.Store(generation)
+	return d
 }
 
-func (e *QuotaError) Error() string { panic("not written yet") }
+// onNode publishes a node's view with one entry in the place of another.
+func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
+	v := View{Name: name}
+	if old := b.nodes.load(name); old != nil {
+		v = *old
+	}
+	pods := make([]*Entry, 0, len(v.Pods)+1)
+	for _, e := range v.Pods {
+		if e != before {
+			pods = append(pods, e)
+		}
+	}
+	if after != nil {
+		pods = append(pods, after)
+	}
+	v.Pods = pods
+	b.publish(v, generation)
+}
+
+// publish sums a view up and makes it the node's current one.
+func (b *Book) publish(v View, generation uint64) {
+	if !v.Known && len(v.Pods) == 0 {
+		b.nodes.store(v.Name, nil)
+		return
+	}
+	v.Generation = generation
+	v.sum()
+	b.nodes.store(v.Name, &v)
+}
+
+// inNamespace publishes a namespace with one entry in the place of another.
+func (b *Book) inNamespace(name string, before, after *Entry) {
+	old := b.namespaces.load(name)
+	if old == nil {
+		old = &Namespace{Name: name}
+	}
+	n, err := old.with(before, after)
+	if err != nil {
+		b.counters.broken.Add(1)
+	}
+	b.publishNamespace(n)
+}
+
+func (b *Book) publishNamespace(n *Namespace) {
+	if n.pods == 0 && len(n.Quotas) == 0 {
+		b.namespaces.store(n.Name, nil)
+		return
+	}
+	b.namespaces.store(n.Name, n)
+}

@@ -4,9 +4,15 @@
 // A Book is told facts (this pod now looks like this; this node has these devices) and applies the
 // difference. Being told the same fact twice changes nothing, so resyncs, relists, duplicates and
 // restarts need no care by the caller.
+//
+// What is stored is one immutable Entry per pod, holding its facts and what they charge. A node's view
+// is the sum of the entries there, a namespace's the running sum of its entries; both are immutable too
+// and replaced whole, so a reader never waits and never sees half a change. Writers take turns.
 package ledger
 
 import (
+	"slices"
+
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/phase"
 )
@@ -22,41 +28,34 @@ type Scope struct {
 // Pod is the absolute truth about one pod, as far as the books need it.
 type Pod struct {
 	UID, Namespace, Name string
-	Node                 string // spec.nodeName; a pod without one is charged nothing
-	Classes              phase.Pod
-	Allocation           device.Allocation // by position; nil for a pod without devices
+	// Version is the object's resourceVersion, 0 when unknown. Versions of one resource grow with time
+	// (KEP-5504), so an observation older than what the book holds is known to be late.
+	Version    uint64
+	Node       string // spec.nodeName; a pod without one is charged nothing
+	Classes    phase.Pod
+	Allocation device.Allocation // by position; nil for a pod without devices
 	// First is the index of the first phase that remains, phase.None when the pod has ended.
 	First int
 	Scope Scope
 	// Unreadable says why the allocation of a bound, live pod cannot be read. Its node takes no new
-	// pods with devices until it is readable or gone.
+	// pods with devices, and its namespace none that a quota limits, until it is readable or gone.
 	Unreadable string
 }
 
-// Dimension is what a quota limits.
-type Dimension uint8
-
-// The dimensions of a quota: MiB × devices and percent × devices.
-const (
-	Memory Dimension = iota
-	Cores
-)
-
-// Limit is one line of a ResourceQuota, in MiB or percent.
-type Limit struct {
-	Resource  string // the quota's key, for messages
-	Family    string // type word
-	Dimension Dimension
-	Max       int64
+// same reports whether two observations of a pod say the same. Version is not compared: it grows with
+// every write, whatever was written.
+func (p *Pod) same(q *Pod) bool {
+	return p.UID == q.UID && p.Namespace == q.Namespace && p.Name == q.Name && p.Node == q.Node &&
+		p.First == q.First && p.Scope == q.Scope && p.Unreadable == q.Unreadable &&
+		slices.Equal(p.Classes, q.Classes) && sameAllocation(p.Allocation, q.Allocation)
 }
 
-// Quota is one ResourceQuota. The tightest of all quotas in a namespace rules: each must hold.
-type Quota struct {
-	Namespace, Name string
-	// Selects reports whether pods of a scope count; nil means all do.
-	Selects func(Scope) bool
-	Limits  []Limit
+func sameAllocation(a, b device.Allocation) bool {
+	return slices.EqualFunc(a, b, slices.Equal[[]device.Share])
 }
+
+// String names the pod for messages.
+func (p *Pod) String() string { return "pod " + p.Namespace + "/" + p.Name }
 
 // Node is the absolute truth about one node.
 type Node struct {

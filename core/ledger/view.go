@@ -1,23 +1,135 @@
 package ledger
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/placement"
 )
 
-// View is an immutable picture of one node's book.
+// View is an immutable picture of one node's book: read only.
 type View struct {
 	Name       string
+	Generation uint64 // Book.Generation after the change that made this view
 	Devices    []device.Device
 	Held       []device.Usage // parallel to Devices
 	Unreadable string         // why the node takes no new pods, "" when it does
-	// Missing is what pods hold on devices that the node does not list, by UUID.
+	// Missing is what pods hold on devices that the node does not list, by UUID; nil when nothing.
 	Missing map[string]device.Usage
-	Known   bool // a Node fact was given
+	Known   bool     // a Node fact was given
+	Pods    []*Entry // bound and assumed, in no order
+
+	inventory string // Node.Unreadable
 }
 
 // Placement returns the view as placement sees it.
 func (v *View) Placement() placement.Node { return placement.Node{Devices: v.Devices, Held: v.Held} }
 
 // Without returns the node as it would be if pods of these UIDs were gone.
-func (b *Book) Without(node string, uids ...string) *View { panic("not written yet") }
+func (v *View) Without(uids ...string) *View {
+	gone := func(e *Entry) bool { return slices.Contains(uids, e.UID) }
+	if v == nil || !slices.ContainsFunc(v.Pods, gone) {
+		return v
+	}
+	w := *v
+	w.Pods = slices.DeleteFunc(slices.Clone(v.Pods), gone)
+	w.sum()
+	return &w
+}
+
+// OverCommit is a device whose holders can use more of it than it has. It happens when containers run
+// again after their memory went to others, or when a device shrinks.
+type OverCommit struct {
+	UUID           string
+	Held, Capacity device.Amount
+}
+
+// OverCommitted lists the devices that are held above their capacity, in the order of Devices.
+func (v *View) OverCommitted() []OverCommit {
+	var over []OverCommit
+	for i, d := range v.Devices {
+		if !v.Held[i].Within(d.Capacity) {
+			over = append(over, OverCommit{UUID: d.UUID, Held: v.Held[i].Amount, Capacity: d.Capacity})
+		}
+	}
+	return over
+}
+
+// index returns where a device is in Devices, -1 when the node does not list it.
+func (v *View) index(uuid string) int {
+	if v == nil {
+		return -1
+	}
+	for i := range v.Devices {
+		if v.Devices[i].UUID == uuid {
+			return i
+		}
+	}
+	return -1
+}
+
+// sum computes everything that follows from the node's facts and its pods. It starts from nothing each
+// time, so a node's book cannot drift, and a device that comes back is charged at once.
+func (v *View) sum() {
+	v.Held = make([]device.Usage, len(v.Devices))
+	v.Missing = nil
+	v.Unreadable = v.inventory
+	var unreadable *Entry
+	count := 0
+	for _, e := range v.Pods {
+		for i := range e.Reserved.Devices {
+			h := &e.Reserved.Devices[i]
+			if at := v.index(h.UUID); at >= 0 {
+				v.Held[at] = plus(v.Held[at], h.Usage)
+				continue
+			}
+			if v.Missing == nil {
+				v.Missing = map[string]device.Usage{}
+			}
+			v.Missing[h.UUID] = plus(v.Missing[h.UUID], h.Usage)
+		}
+		if e.Problem != "" {
+			count++
+			if unreadable == nil || comparePods(e, unreadable) < 0 {
+				unreadable = e
+			}
+		}
+	}
+	if unreadable == nil || v.Unreadable != "" {
+		return
+	}
+	v.Unreadable = fmt.Sprintf("what %v holds cannot be read: %s", &unreadable.Pod, unreadable.Problem)
+	if count > 1 {
+		v.Unreadable += fmt.Sprintf(" (and %d more pods)", count-1)
+	}
+}
+
+// plus adds without looking for overflow: see checkRange.
+func plus(a, b device.Usage) device.Usage {
+	a.Slots += b.Slots
+	a.MemoryMiB += b.MemoryMiB
+	a.Cores += b.Cores
+	a.Exclusive = a.Exclusive || b.Exclusive
+	return a
+}
+
+// offers reports whether a node's devices may have room now that they had not before.
+func offers(before, after []device.Device) bool {
+	for _, d := range after {
+		i := slices.IndexFunc(before, func(o device.Device) bool { return o.UUID == d.UUID })
+		if i < 0 {
+			return true
+		}
+		was := before[i]
+		if !d.Capacity.Within(was.Capacity) || d.Healthy && !was.Healthy || !d.Cordoned && was.Cordoned {
+			return true
+		}
+		// What else differs may please a selector that it did not please before.
+		was.Capacity, was.Healthy, was.Cordoned = d.Capacity, d.Healthy, d.Cordoned
+		if was != d {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package ledger
+
+import "slices"
+
+// SetNode takes the truth about a node's devices. What pods hold on a device that comes back counts at
+// once.
+func (b *Book) SetNode(n Node) Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	old := b.nodes.load(n.Name)
+	v := View{Name: n.Name}
+	if old != nil {
+		v = *old
+	}
+	if v.Known && v.inventory == n.Unreadable && slices.Equal(v.Devices, n.Devices) {
+		return Delta{Node: n.Name}
+	}
+	d := Delta{
+		Node: n.Name, Changed: true,
+		Released: !v.Known || v.inventory != "" && n.Unreadable == "" || offers(v.Devices, n.Devices),
+		Raised:   v.Known && (v.inventory == "" && n.Unreadable != "" || offers(n.Devices, v.Devices)),
+	}
+	v.Known, v.inventory, v.Devices = true, n.Unreadable, slices.Clone(n.Devices)
+	b.advance(func(generation uint64) { b.publish(v, generation) })
+	return d
+}
+
+// RemoveNode takes the fact that a node is gone. What its pods hold stays, in View.Missing, until they
+// are gone too.
+func (b *Book) RemoveNode(name string) Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	old := b.nodes.load(name)
+	if old == nil || !old.Known {
+		return Delta{Node: name}
+	}
+	v := *old
+	v.Known, v.inventory, v.Devices = false, "", nil
+	b.advance(func(generation uint64) { b.publish(v, generation) })
+	return Delta{Node: name, Changed: true, Raised: true}
+}
+
+// SetQuota takes the truth about a quota; one without limits limits nothing. Functions cannot be
+// compared, so a quota with Selects always counts as changed: do not set it again when its spec is the
+// same.
+func (b *Book) SetQuota(q Quota) Delta {
+	q.Limits = slices.Clone(q.Limits)
+	return b.setQuota(q.Namespace, q.Name, &q)
+}
+
+// RemoveQuota takes the fact that a quota is gone. Others in the namespace stay in force.
+func (b *Book) RemoveQuota(namespace, name string) Delta { return b.setQuota(namespace, name, nil) }
+
+func (b *Book) setQuota(namespace, name string, q *Quota) Delta {
+	b.write.Lock()
+	defer b.write.Unlock()
+	n := Namespace{Name: namespace}
+	if old := b.namespaces.load(namespace); old != nil {
+		n = *old
+	}
+	at := slices.IndexFunc(n.Quotas, func(o Quota) bool { return o.Name >= name })
+	if at < 0 {
+		at = len(n.Quotas)
+	}
+	var before *Quota
+	if at < len(n.Quotas) && n.Quotas[at].Name == name {
+		before = &n.Quotas[at]
+	}
+	d := Delta{Namespace: namespace}
+	if before == nil && q == nil || before != nil && q != nil && before.same(q) {
+		return d
+	}
+	d.Changed, d.Released, d.Raised = true, before.frees(q), q.frees(before)
+	n.Quotas = slices.Clone(n.Quotas)
+	if before != nil {
+		n.Quotas = slices.Delete(n.Quotas, at, at+1)
+	}
+	if q != nil {
+		n.Quotas = slices.Insert(n.Quotas, at, *q)
+	}
+	b.advance(func(uint64) { b.publishNamespace(&n) })
+	return d
+}
+
+// advance runs a change and makes it the next generation.
+func (b *Book) advance(change func(generation uint64)) {
+	generation := b.generation.Load() + 1
+	change(generation)
+	b.generation.Store(generation)
+}

@@ -1,0 +1,59 @@
+package ledger
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// index finds the current picture of each key, for readers that must not wait for a writer. Pictures
+// are immutable and replaced whole; only the holder of Book.write replaces, adds and removes.
+type index[V any] struct{ m sync.Map } // string to *slot[V]
+
+// slot holds the current picture of one key.
+type slot[V any] struct {
+	atomic.Pointer[V]
+	version uint64 // the newest Pod.Version seen, which moves without a new picture; under Book.write
+}
+
+// slot returns the slot of a key, nil when there is none.
+func (x *index[V]) slot(key string) *slot[V] {
+	s, ok := x.m.Load(key)
+	if !ok {
+		return nil
+	}
+	return s.(*slot[V])
+}
+
+// load returns the current picture of a key, nil when there is none.
+func (x *index[V]) load(key string) *V {
+	if s := x.slot(key); s != nil {
+		return s.Load()
+	}
+	return nil
+}
+
+// store replaces the picture of a key; nil removes it.
+func (x *index[V]) store(key string, v *V) {
+	s := x.slot(key)
+	switch {
+	case v == nil:
+		x.m.Delete(key)
+	case s != nil:
+		s.Store(v)
+	default:
+		s = &slot[V]{}
+		s.Store(v)
+		x.m.Store(key, s)
+	}
+}
+
+// all returns the current pictures in the given order.
+func (x *index[V]) all(order func(a, b *V) int) []*V {
+	var all []*V
+	for _, s := range x.m.Range {
+		all = append(all, s.(*slot[V]).Load())
+	}
+	slices.SortFunc(all, order)
+	return all
+}

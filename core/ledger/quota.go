@@ -1,0 +1,141 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/phasegpu/phasegpu/core/device"
+)
+
+// Charge is what a namespace is charged for one family: Slots counts devices, MemoryMiB is
+// MiB × devices and Cores percent × devices, each the maximum over the remaining phases of the phase's
+// total.
+type Charge = device.Amount
+
+// Dimension is what a quota limits.
+type Dimension uint8
+
+// The dimensions of a quota: MiB × devices and percent × devices.
+const (
+	Memory Dimension = iota
+	Cores
+)
+
+// of returns a charge's amount in the dimension.
+func (d Dimension) of(c Charge) int64 {
+	if d == Cores {
+		return c.Cores
+	}
+	return c.MemoryMiB
+}
+
+// unit is what amounts of the dimension are counted in.
+func (d Dimension) unit() string {
+	if d == Cores {
+		return "% cores"
+	}
+	return " MiB"
+}
+
+// Limit is one line of a ResourceQuota, in MiB or percent.
+type Limit struct {
+	Resource  string // the quota's key, for messages
+	Family    string // type word
+	Dimension Dimension
+	Max       int64 // 0 blocks
+}
+
+// Quota is one ResourceQuota. The tightest of all quotas in a namespace rules: each must hold.
+type Quota struct {
+	Namespace, Name string
+	// Selects reports whether pods of a scope count; nil means all do. It must be a pure function.
+	Selects func(Scope) bool
+	Limits  []Limit
+}
+
+func (q *Quota) selects(s Scope) bool { return q.Selects == nil || q.Selects(s) }
+
+// same reports whether two quotas are known to limit the same. Functions cannot be compared, so a
+// quota with scopes is never known to.
+func (q *Quota) same(o *Quota) bool {
+	return q.Selects == nil && o.Selects == nil && slices.Equal(q.Limits, o.Limits)
+}
+
+// check reports whether every quota has room for a pod of the scope that asks for asked(family),
+// beside what is used without own, which may be nil.
+func (n *Namespace) check(own *Entry, s Scope, asked func(family string) Charge) error {
+	var worst, unproven *QuotaError
+	for i := range n.Quotas {
+		q := &n.Quotas[i]
+		if !q.selects(s) {
+			continue
+		}
+		unreadable := slices.IndexFunc(n.Unreadable, func(e *Entry) bool { return e != own && q.selects(e.Scope) })
+		for _, l := range q.Limits {
+			ask := l.Dimension.of(asked(l.Family))
+			if ask == 0 {
+				continue // as in the API server, a quota holds only what a pod asks for
+			}
+			used := n.used(q, l)
+			if own != nil && q.selects(own.Scope) {
+				used -= l.Dimension.of(own.total(l.Family))
+			}
+			e := &QuotaError{Namespace: n.Name, Quota: q.Name, Limit: l, Used: used, Asked: ask}
+			switch {
+			case ask > l.Max-used:
+				if worst == nil || l.Max-used < worst.Limit.Max-worst.Used {
+					worst = e
+				}
+			case unreadable >= 0 && unproven == nil:
+				u := n.Unreadable[unreadable]
+				e.Unreadable = fmt.Sprintf("%v: %s", &u.Pod, u.Problem)
+				unproven = e
+			}
+		}
+	}
+	if worst = cmp.Or(worst, unproven); worst != nil {
+		return worst
+	}
+	return nil
+}
+
+// QuotaError says which quota a pod would exceed, and by what numbers; the one with the least room when
+// it would exceed several.
+type QuotaError struct {
+	Namespace, Quota string
+	Limit            Limit
+	Used, Asked      int64 // MiB or percent, by Limit.Dimension
+	// Unreadable, when set, names a pod that counts against the quota and whose charge cannot be read:
+	// the numbers would fit, but nobody can tell whether they are all. Admission may let the new pod
+	// pass then; Assume does not.
+	Unreadable string
+}
+
+func (e *QuotaError) Error() string {
+	unit := e.Limit.Dimension.unit()
+	if e.Unreadable != "" {
+		return fmt.Sprintf("namespace %s, quota %s, %s: what %s cannot be counted, so nothing that is limited can be added: repair or delete that pod",
+			e.Namespace, e.Quota, e.Limit.Resource, e.Unreadable)
+	}
+	return fmt.Sprintf("namespace %s, quota %s, %s: asked %d%s, used %d%s of %d%s: ask for less, wait until pods there release it, or raise the quota",
+		e.Namespace, e.Quota, e.Limit.Resource, e.Asked, unit, e.Used, unit, e.Limit.Max, unit)
+}
+
+// frees reports whether pods may fit when the quota becomes after; nil is no quota.
+func (q *Quota) frees(after *Quota) bool {
+	switch {
+	case q == nil:
+		return false
+	case after == nil || q.Selects != nil || after.Selects != nil:
+		return true
+	}
+	for _, l := range q.Limits {
+		if !slices.ContainsFunc(after.Limits, func(o Limit) bool {
+			return o.Family == l.Family && o.Dimension == l.Dimension && o.Max <= l.Max
+		}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,74 @@
+package ledger
+
+import (
+	"cmp"
+	"sync/atomic"
+)
+
+// Node returns an immutable view of a node, nil when the book knows neither the node nor a pod there.
+func (b *Book) Node(name string) *View { return b.nodes.load(name) }
+
+// Pod returns what the book holds for a pod, nil when nothing.
+func (b *Book) Pod(uid string) *Entry { return b.pods.load(uid) }
+
+// Namespace returns an immutable picture of a namespace, nil when it has neither pods nor quotas.
+func (b *Book) Namespace(name string) *Namespace { return b.namespaces.load(name) }
+
+// Nodes returns all nodes, sorted by name; each is consistent in itself. When Generation is the same
+// before and after, they are consistent together: so for Pods and Namespaces.
+func (b *Book) Nodes() []*View {
+	return b.nodes.all(func(x, y *View) int { return cmp.Compare(x.Name, y.Name) })
+}
+
+// Pods returns all pods, bound and assumed, sorted by namespace, name and UID.
+func (b *Book) Pods() []*Entry { return b.pods.all(comparePods) }
+
+// Namespaces returns all namespaces with pods or quotas, sorted by name.
+func (b *Book) Namespaces() []*Namespace {
+	return b.namespaces.all(func(x, y *Namespace) int { return cmp.Compare(x.Name, y.Name) })
+}
+
+func comparePods(x, y *Entry) int {
+	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+}
+
+// Generation grows with every change of the book, once the change can be read. Views that are read
+// after it show every change up to it; when it has not grown since, nothing has changed.
+func (b *Book) Generation() uint64 { return b.generation.Load() }
+
+// CheckQuota reports whether a namespace's quotas have room for the charges (by family) of a pod of
+// that scope, beside what is used without the pod of that UID: nil or a *QuotaError. Only for a pod that the book
+// holds already does it wait for a writer, because its own charge and the sum must be of one moment.
+func (b *Book) CheckQuota(namespace, uid string, s Scope, charges map[string]Charge) error {
+	if b.pods.load(uid) != nil {
+		b.write.Lock()
+		defer b.write.Unlock()
+	}
+	n := b.namespaces.load(namespace)
+	if n == nil {
+		return nil
+	}
+	own := b.pods.load(uid)
+	if own != nil && own.Namespace != namespace {
+		own = nil
+	}
+	return n.check(own, s, func(family string) Charge { return charges[family] })
+}
+
+// Stats counts what should not happen, since the book was made.
+type Stats struct {
+	UnknownReleases uint64 // Forget of pods that the book held nothing for
+	LateFacts       uint64 // observations older than what the book knew
+	Broken          uint64 // sums that would have left their range: always 0 but for a bug in this package
+}
+
+type counters struct{ unknown, late, broken atomic.Uint64 }
+
+// Stats returns the counters.
+func (b *Book) Stats() Stats {
+	return Stats{
+		UnknownReleases: b.counters.unknown.Load(),
+		LateFacts:       b.counters.late.Load(),
+		Broken:          b.counters.broken.Load(),
+	}
+}
