@@ -64,8 +64,12 @@ type Request struct {
 func (r Request) MemoryKnown() bool { return r.MemoryMiB > 0 || r.Devices == 0 }
 
 // On returns what the request holds of one device with the given memory in MiB: one slot, its memory
-// (a percentage rounds down to MiB; neither MiB nor percentage is the whole card) and its cores.
+// (a percentage rounds down to MiB; neither MiB nor percentage is the whole card) and its cores. A
+// request for no device holds nothing.
 func (r Request) On(deviceMemoryMiB int64) Amount {
+	if r.Devices == 0 {
+		return Amount{}
+	}
 	memory := r.MemoryMiB
 	switch {
 	case r.MemoryPercent > 0:

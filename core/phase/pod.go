@@ -2,6 +2,7 @@ package phase
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
@@ -84,11 +85,11 @@ func (p Pod) Remains(from, position int) bool {
 }
 
 // None is the progress of a pod of which no phase remains: larger than any phase index.
-const None = int(^uint(0) >> 1)
+const None = math.MaxInt
 
 // Fold returns the maximum, over the phases from index from on, of the sum over the containers alive
 // in the phase of amount(position), each dimension on its own. With from 0 it is the peak; with from
-// p.Steady() the footprint of the steady state; with None zero.
+// p.Steady() the footprint of the steady state; beyond that, as with None, zero.
 //
 // It is the API server's own formula for a pod's effective request,
 // max( max_i(init_i + sidecars before i), apps + all sidecars ), restricted to remaining phases

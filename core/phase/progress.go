@@ -23,7 +23,7 @@ func ParseRelease(name string) (Release, error) {
 			return r, nil
 		}
 	}
-	return PerInit, fmt.Errorf("release policy %q is unknown: use %v, %v or %v", name, PerInit, AllInits, Hold)
+	return PerInit, fmt.Errorf("release policy %.64q is unknown: use %v, %v or %v", name, PerInit, AllInits, Hold)
 }
 
 // String gives the policy's name on the wire.
