@@ -119,14 +119,20 @@ func (m *move) match(leaving []int, offered, stays []bool) []int {
 	var seen []bool
 	var seat func(i int) bool
 	seat = func(i int) bool {
-		for _, k := range m.targets(i, offered, stays) {
-			if seen[k.device] {
-				continue
-			}
-			seen[k.device] = true
-			if goes[k.device] < 0 || seat(goes[k.device]) {
+		targets := m.targets(i, offered, stays)
+		for _, k := range targets {
+			if goes[k.device] < 0 {
 				goes[k.device] = i
 				return true
+			}
+		}
+		for _, k := range targets {
+			if !seen[k.device] {
+				seen[k.device] = true
+				if seat(goes[k.device]) {
+					goes[k.device] = i
+					return true
+				}
 			}
 		}
 		return false

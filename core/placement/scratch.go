@@ -79,10 +79,18 @@ func (s *Scratch) place(n Node, p *Pod) Reason {
 		return Fits
 	}
 	s.clear()
-	if r := s.alone(); r != Fits {
-		return r
+	r := s.alone()
+	if r == Fits {
+		found, complete := s.find()
+		switch {
+		case found:
+			s.adopt()
+			return Fits
+		case !complete:
+			return Fragmented
+		}
 	}
-	return s.together()
+	return s.failure(r)
 }
 
 // load takes a node and a pod over the phases from index from on, nothing placed yet.

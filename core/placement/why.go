@@ -76,24 +76,18 @@ func (s *Scratch) refusal(c *container, d int) Reason {
 	return s.beside(c, d, ask)
 }
 
-// together searches for a placement of containers of which each fits alone. When there is none it
-// returns what would have to be different: the devices, or one dimension of what others leave free.
-func (s *Scratch) together() Reason {
-	found, complete := s.find()
-	switch {
-	case found:
-		s.adopt()
-		return Fits
-	case !complete:
-		return Fragmented
-	}
-	if !s.would(func(d int, r *room) {
-		r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false
-	}) {
-		return CapacityTooSmall
-	}
+// failure returns why a pod does not fit, of which alone said r: if not even an empty node would take
+// it, CapacityTooSmall; r when a container lacks devices by itself; and of containers that do not fit
+// together the dimension that would have to be larger.
+func (s *Scratch) failure(r Reason) Reason {
 	const plenty = math.MaxInt64 / 2
 	switch {
+	case r.Unresolvable():
+		return r
+	case !s.would(func(d int, r *room) { r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false }):
+		return CapacityTooSmall
+	case r != Fits:
+		return r
 	case s.would(func(_ int, r *room) { r.free.MemoryMiB = plenty }):
 		return NoMemory
 	case s.would(func(_ int, r *room) { r.free.Slots = plenty }):
@@ -106,15 +100,19 @@ func (s *Scratch) together() Reason {
 	return Fragmented
 }
 
-// would reports whether a placement could exist if every device were as changed.
+// would reports whether the pod could fit if every device were as changed, in doubt true.
 func (s *Scratch) would(change func(d int, r *room)) bool {
 	for d := range s.rooms {
 		change(d, &s.rooms[d])
 	}
-	found, complete := s.find()
+	fits := s.greedy()
+	if !fits {
+		found, complete := s.find()
+		fits = found || !complete
+	}
 	for d := range s.rooms {
 		s.rooms[d] = s.offer(d)
-		s.rooms[d].fullness = s.fullness(d)
 	}
-	return found || !complete
+	s.clear()
+	return fits
 }

@@ -1,0 +1,222 @@
+package placement
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/phase"
+)
+
+// The twin says the rules of placement once more, as slowly and plainly as they can be said: it tries
+// every set of devices for every container and looks at each phase and device of what comes out.
+
+// valid reports whether an allocation, which may leave containers empty, obeys every rule over the
+// phases from index from on.
+func valid(n Node, p *Pod, a device.Allocation, from int) bool {
+	for i, shares := range a {
+		if !aliveFrom(p.Classes, i, from) {
+			continue
+		}
+		var uuids []string
+		var numas []int
+		for _, share := range shares {
+			d := slices.IndexFunc(n.Devices, func(d device.Device) bool { return d.UUID == share.UUID })
+			if d < 0 || slices.Contains(uuids, share.UUID) {
+				return false
+			}
+			uuids = append(uuids, share.UUID)
+			numas = append(numas, n.Devices[d].NUMA)
+			if !usable(p, n.Devices[d]) || n.Devices[d].Family != p.Requests[i].Family || share.Family != p.Requests[i].Family ||
+				share.Amount != p.Requests[i].On(n.Devices[d].Capacity.MemoryMiB) {
+				return false
+			}
+		}
+		if p.NUMABind && len(numas) > 0 && slices.Min(numas) != slices.Max(numas) {
+			return false
+		}
+	}
+	for k := from; k < p.Classes.Len(); k++ {
+		for d := range n.Devices {
+			if !sound(n, p, a, k, d) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// sound looks at one device in one phase. What others hold is no fault of a pod that is not there.
+func sound(n Node, p *Pod, a device.Allocation, k, d int) bool {
+	var there []device.Amount
+	for i, shares := range a {
+		for _, share := range shares {
+			if share.UUID == n.Devices[d].UUID && p.Classes.Alive(k, i) {
+				there = append(there, share.Amount)
+			}
+		}
+	}
+	if len(there) == 0 {
+		return true
+	}
+	capacity, held := n.Devices[d].Capacity, device.Usage{}
+	if n.Held != nil {
+		held = n.Held[d]
+	}
+	total := held.Amount
+	for _, amount := range there {
+		total.Slots += amount.Slots
+		total.MemoryMiB += amount.MemoryMiB
+		total.Cores += amount.Cores
+	}
+	if total.Slots > capacity.Slots || total.MemoryMiB > capacity.MemoryMiB || total.Cores > capacity.Cores || held.Exclusive {
+		return false
+	}
+	for _, amount := range there {
+		if amount.Cores == 100 && (held.Slots > 0 || len(there) > 1) {
+			return false
+		}
+		if amount.Cores == 0 && capacity.Cores > 0 && total.Cores >= capacity.Cores {
+			return false
+		}
+	}
+	return true
+}
+
+func usable(p *Pod, d device.Device) bool {
+	word := func(w string) bool { return strings.Contains(strings.ToLower(d.Model), strings.ToLower(w)) }
+	s := p.Selector
+	return d.Healthy && !d.Cordoned && d.Mode != device.MIG &&
+		(len(s.UseUUIDs) == 0 || slices.Contains(s.UseUUIDs, d.UUID)) && !slices.Contains(s.AvoidUUIDs, d.UUID) &&
+		(len(s.UseModels) == 0 || slices.ContainsFunc(s.UseModels, word)) && !slices.ContainsFunc(s.AvoidModels, word)
+}
+
+func aliveFrom(p phase.Pod, position, from int) bool {
+	for k := from; k < p.Len(); k++ {
+		if p.Alive(k, position) {
+			return true
+		}
+	}
+	return false
+}
+
+// exists reports whether there is a valid allocation. Taking a container away never breaks a rule, so
+// with prune it gives up an incomplete allocation that is not valid; without, it looks at complete
+// ones alone.
+func exists(n Node, p *Pod, prune bool) bool {
+	a := make(device.Allocation, len(p.Classes))
+	var try func(i int) bool
+	try = func(i int) bool {
+		if i == len(a) {
+			return valid(n, p, a, 0)
+		}
+		if prune && !valid(n, p, a, 0) {
+			return false
+		}
+		for _, set := range setsOf(len(n.Devices), p.Requests[i].Devices) {
+			a[i] = nil
+			for _, d := range set {
+				dev := n.Devices[d]
+				a[i] = append(a[i], device.Share{UUID: dev.UUID, Family: dev.Family, Amount: p.Requests[i].On(dev.Capacity.MemoryMiB)})
+			}
+			if try(i + 1) {
+				return true
+			}
+		}
+		a[i] = nil
+		return false
+	}
+	return try(0)
+}
+
+// setsOf returns all sets of k numbers below n.
+func setsOf(n, k int) [][]int {
+	if k == 0 {
+		return [][]int{nil}
+	}
+	var sets [][]int
+	for last := k - 1; last < n; last++ {
+		for _, set := range setsOf(last, k-1) {
+			sets = append(sets, append(slices.Clone(set), last))
+		}
+	}
+	return sets
+}
+
+// pick returns one of the values.
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+// randomNode makes a small node on which every rule has a chance to matter: few slots, small cards,
+// some of them unlike, and others who hold something.
+func randomNode(r *rand.Rand, devices int) Node {
+	var n Node
+	for i := range devices {
+		dev := device.Device{
+			UUID: string(rune('a' + i)), Index: i, Family: "N", Model: pick(r, "Model-A", "model-B"), NUMA: r.IntN(2),
+			Capacity: device.Amount{Slots: pick[int64](r, 1, 2, 3, 9), MemoryMiB: pick[int64](r, 10, 10, 16), Cores: pick[int64](r, 100, 100, 100, 0, 200)},
+			Healthy:  r.IntN(30) > 0, Cordoned: r.IntN(40) == 0,
+		}
+		if r.IntN(20) == 0 {
+			dev.Family = "M"
+		}
+		if r.IntN(40) == 0 {
+			dev.Mode = device.MIG
+		}
+		n.Devices = append(n.Devices, dev)
+	}
+	n.Held = randomHeld(r, n)
+	return n
+}
+
+func randomHeld(r *rand.Rand, n Node) []device.Usage {
+	held := make([]device.Usage, len(n.Devices))
+	for d := range held {
+		switch r.IntN(8) {
+		case 0:
+			held[d] = device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: r.Int64N(11), Cores: 100}, Exclusive: true}
+		case 1, 2, 3:
+			held[d] = device.Usage{Amount: device.Amount{Slots: 1 + r.Int64N(2), MemoryMiB: r.Int64N(11), Cores: pick[int64](r, 0, 0, 30, 50, 70, 100)}}
+		}
+	}
+	return held
+}
+
+// randomPod makes a pod of up to 6 containers, at most most of them with devices.
+func randomPod(r *rand.Rand, most int, n Node) *Pod {
+	p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NodePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(4) == 0}
+	inits := r.IntN(4)
+	for range inits {
+		p.Classes = append(p.Classes, pick(r, phase.Init, phase.Init, phase.Sidecar))
+	}
+	for range 1 + r.IntN(3) {
+		p.Classes = append(p.Classes, phase.App)
+	}
+	p.Requests = make([]device.Request, len(p.Classes))
+	for range most {
+		request := device.Request{Family: "N", Devices: min(len(n.Devices)+r.IntN(15)/14, pick(r, 1, 1, 1, 2, 2, 3)), Cores: pick[int64](r, 0, 0, 0, 30, 30, 50, 70, 100)}
+		switch r.IntN(10) {
+		case 0:
+			request.MemoryPercent = 1 + r.Int64N(100)
+		case 1: // the whole card
+		default:
+			request.MemoryMiB = 1 + r.Int64N(8)
+		}
+		if r.IntN(40) == 0 {
+			request.Family = "M"
+		}
+		p.Requests[r.IntN(len(p.Requests))] = request
+	}
+	uuid := func() string { return n.Devices[r.IntN(len(n.Devices))].UUID }
+	switch r.IntN(12) {
+	case 0:
+		p.Selector.UseUUIDs = []string{uuid(), uuid(), uuid()}
+	case 1:
+		p.Selector.AvoidUUIDs = []string{uuid(), "a longer one than any"}
+	case 2:
+		p.Selector.UseModels = []string{pick(r, "-a", "MODEL", "el-B")}
+	case 3:
+		p.Selector.AvoidModels = []string{pick(r, "DEL-a", "el-B", "a longer word than any model")}
+	}
+	return p
+}
