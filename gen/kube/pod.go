@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -90,6 +91,7 @@ func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
 	status := Status(pod)
 	p := ledger.Pod{
 		UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name,
+		Version: version(pod.ResourceVersion),
 		Node:    pod.Spec.NodeName,
 		Classes: classes,
 		First:   classes.First(classes.Progress(status), release),
@@ -107,4 +109,13 @@ func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
 		p.Allocation = allocation
 	}
 	return p
+}
+
+// version returns a resourceVersion as a number, 0 when it is none (a file has no version).
+func version(text string) uint64 {
+	v, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
 }
