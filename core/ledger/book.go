@@ -57,30 +57,25 @@ func (b *Book) Observe(p Pod) Delta {
 
 func (b *Book) observe(p *Pod) Delta {
 	s := b.pods.slot(p.UID)
-	if s == nil {
-		if p.Node == "" {
-			return Delta{}
+	before := s.current()
+	if p.Node == "" {
+		if before != nil && before.Assumed && p.First == phase.None {
+			return b.change(s, before, nil, 0)
 		}
-		if p.Version != 0 && p.Version <= b.listed {
-			b.counters.late.Add(1) // no longer there when the list was taken
-			return Delta{}
-		}
-		return b.change(nil, b.entry(p, false, nil), p.Version)
+		return Delta{}
 	}
-	before := s.Load()
-	switch {
-	case p.Version != 0 && p.Version < s.version:
+	observed := before != nil && !before.Assumed
+	// What had a node when the list was taken was in it, and is gone if it is not observed.
+	late := !observed && p.Version <= b.listed || observed && p.Version < s.version
+	if late && p.Version != 0 {
 		b.counters.late.Add(1)
 		return Delta{}
-	case p.Node == "" && before.Assumed && p.First == phase.None:
-		return b.change(before, nil, 0)
-	case p.Node == "":
-		return Delta{}
-	case !before.Assumed && before.same(p):
+	}
+	if observed && before.same(p) {
 		s.version = p.Version
 		return Delta{}
 	}
-	return b.change(before, b.entry(p, false, before), p.Version)
+	return b.change(s, before, b.entry(p, false, before), p.Version)
 }
 
 // Forget subtracts what the book itself holds for a pod, whatever a delete event carried; it ends an
@@ -88,12 +83,12 @@ func (b *Book) observe(p *Pod) Delta {
 func (b *Book) Forget(uid string) (Delta, error) {
 	b.write.Lock()
 	defer b.write.Unlock()
-	before := b.pods.load(uid)
-	if before == nil {
+	s := b.pods.slot(uid)
+	if s == nil {
 		b.counters.unknown.Add(1)
 		return Delta{}, fmt.Errorf("release of pod %s: %w", uid, ErrUnknown)
 	}
-	return b.change(before, nil, 0), nil
+	return b.change(s, s.Load(), nil, 0), nil
 }
 
 // Replace takes a complete list of the pods that have a node, with the resourceVersion of the list: it
@@ -121,7 +116,7 @@ func (b *Book) Replace(pods []Pod, version uint64) []Delta {
 	}
 	for _, e := range b.pods.all(comparePods) {
 		if !e.Assumed && !listed[e.UID] {
-			note(b.change(e, nil, 0))
+			note(b.change(b.pods.slot(e.UID), e, nil, 0))
 		}
 	}
 	b.listed = version
@@ -140,7 +135,8 @@ func (b *Book) Replace(pods []Pod, version uint64) []Delta {
 func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (device.Allocation, Delta, error) {
 	b.write.Lock()
 	defer b.write.Unlock()
-	before := b.pods.load(p.UID)
+	s := b.pods.slot(p.UID)
+	before := s.current()
 	if before != nil && !before.Assumed {
 		return nil, Delta{}, fmt.Errorf("%v on node %s: %w", &p, before.Node, ErrBound)
 	}
@@ -166,68 +162,53 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 			return nil, Delta{}, fmt.Errorf("%v: %w", &p, err)
 		}
 	}
-	return after.Allocation, b.change(before, after, 0), nil
+	return after.Allocation, b.change(s, before, after, 0), nil
 }
 
 // Withdraw ends an assumption after a definite refusal. A pod that has been observed on a node stays.
 func (b *Book) Withdraw(uid string) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
-	before := b.pods.load(uid)
+	s := b.pods.slot(uid)
+	before := s.current()
 	if before == nil || !before.Assumed {
 		return Delta{}
 	}
-	return b.change(before, nil, 0)
+	return b.change(s, before, nil, 0)
 }
 
-// change replaces a pod's entry; before is nil for a new pod, after for one that goes. Where the pod
-// moves, what it takes is published before what it gives, so that no reader sees too little.
-func (b *Book) change(before, after *Entry, version uint64) Delta {
+// change replaces a pod's entry in its slot; before (and the slot) is nil for a new pod, after for one
+// that goes. Where the pod moves, what it takes is published before what it gives, so that no reader
+// sees too little.
+func (b *Book) change(s *slot[Entry], before, after *Entry, version uint64) Delta {
 	d := Delta{Released: exceeds(before, after), Raised: exceeds(after, before)}
 	d.Changed = d.Released || d.Raised
 	generation := b.generation.Load() + 1
 	if after != nil {
 		d.Node, d.Namespace = after.Node, after.Namespace
-		b.pods.store(after.UID, after)
-		b.pods.slot(after.UID).version = version
+		b.pods.store(after.UID, s, after).version = version
 	} else {
 		d.Node, d.Namespace = before.Node, before.Namespace
-		b.pods.store(before.UID, nil)
+		b.pods.store(before.UID, s, nil)
 	}
-	switch {
-	case before != nil && after != nil && before.Node == after.Node:
-		b.onNode(before.Node, before, after, generation)
-	default:
-		if after != nil {
-			b.onNode(after.Node, nil, after, generation)
-		}
-		if before != nil {
-			b.onNode(before.Node, before, nil, generation)
-			if before.Node != d.Node {
-				d.Left = before.Node
-			}
-		}
+	if before != nil && after != nil && before.Node != after.Node {
+		d.Left = before.Node
+		b.onNode(after.Node, nil, after, generation)
+		b.onNode(before.Node, before, nil, generation)
+	} else {
+		b.onNode(d.Node, before, after, generation)
 	}
-	switch {
-	case before != nil && after != nil && before.Namespace == after.Namespace:
-		b.inNamespace(before.Namespace, before, after)
-	default:
-		if after != nil {
-			b.inNamespace(after.Namespace, nil, after)
-		}
-		if before != nil {
-			b.inNamespace(before.Namespace, before, nil)
-		}
-	}
+	b.inNamespace(d.Namespace, before, after)
 	b.generation.Store(generation)
 	return d
 }
 
-// onNode publishes a node's view with one entry in the place of another.
+// onNode publishes a node's view with one entry in the place of another; either may be nil.
 func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
-	v := View{Name: name}
-	if old := b.nodes.load(name); old != nil {
-		v = *old
+	s := b.nodes.slot(name)
+	v := &View{Name: name}
+	if s != nil {
+		*v = *s.Load()
 	}
 	pods := make([]*Entry, 0, len(v.Pods)+1)
 	for _, e := range v.Pods {
@@ -239,23 +220,24 @@ func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
 		pods = append(pods, after)
 	}
 	v.Pods = pods
-	b.publish(v, generation)
+	b.publish(s, v, generation)
 }
 
 // publish sums a view up and makes it the node's current one.
-func (b *Book) publish(v View, generation uint64) {
+func (b *Book) publish(s *slot[View], v *View, generation uint64) {
 	if !v.Known && len(v.Pods) == 0 {
-		b.nodes.store(v.Name, nil)
+		b.nodes.store(v.Name, s, nil)
 		return
 	}
 	v.Generation = generation
 	v.sum()
-	b.nodes.store(v.Name, &v)
+	b.nodes.store(v.Name, s, v)
 }
 
-// inNamespace publishes a namespace with one entry in the place of another.
+// inNamespace publishes a namespace with one entry in the place of another; either may be nil.
 func (b *Book) inNamespace(name string, before, after *Entry) {
-	old := b.namespaces.load(name)
+	s := b.namespaces.slot(name)
+	old := s.current()
 	if old == nil {
 		old = &Namespace{Name: name}
 	}
@@ -263,13 +245,13 @@ func (b *Book) inNamespace(name string, before, after *Entry) {
 	if err != nil {
 		b.counters.broken.Add(1)
 	}
-	b.publishNamespace(n)
+	b.publishNamespace(s, n)
 }
 
-func (b *Book) publishNamespace(n *Namespace) {
+func (b *Book) publishNamespace(s *slot[Namespace], n *Namespace) {
 	if n.pods == 0 && len(n.Quotas) == 0 {
-		b.namespaces.store(n.Name, nil)
+		b.namespaces.store(n.Name, s, nil)
 		return
 	}
-	b.namespaces.store(n.Name, n)
+	b.namespaces.store(n.Name, s, n)
 }

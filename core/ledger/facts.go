@@ -7,10 +7,10 @@ import "slices"
 func (b *Book) SetNode(n Node) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
-	old := b.nodes.load(n.Name)
-	v := View{Name: n.Name}
-	if old != nil {
-		v = *old
+	s := b.nodes.slot(n.Name)
+	v := &View{Name: n.Name}
+	if s != nil {
+		*v = *s.Load()
 	}
 	if v.Known && v.inventory == n.Unreadable && slices.Equal(v.Devices, n.Devices) {
 		return Delta{Node: n.Name}
@@ -21,7 +21,7 @@ func (b *Book) SetNode(n Node) Delta {
 		Raised:   v.Known && (v.inventory == "" && n.Unreadable != "" || offers(n.Devices, v.Devices)),
 	}
 	v.Known, v.inventory, v.Devices = true, n.Unreadable, slices.Clone(n.Devices)
-	b.advance(func(generation uint64) { b.publish(v, generation) })
+	b.advance(func(generation uint64) { b.publish(s, v, generation) })
 	return d
 }
 
@@ -30,13 +30,14 @@ func (b *Book) SetNode(n Node) Delta {
 func (b *Book) RemoveNode(name string) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
-	old := b.nodes.load(name)
-	if old == nil || !old.Known {
+	s := b.nodes.slot(name)
+	if s == nil || !s.Load().Known {
 		return Delta{Node: name}
 	}
-	v := *old
+	v := &View{}
+	*v = *s.Load()
 	v.Known, v.inventory, v.Devices = false, "", nil
-	b.advance(func(generation uint64) { b.publish(v, generation) })
+	b.advance(func(generation uint64) { b.publish(s, v, generation) })
 	return Delta{Node: name, Changed: true, Raised: true}
 }
 
@@ -54,9 +55,10 @@ func (b *Book) RemoveQuota(namespace, name string) Delta { return b.setQuota(nam
 func (b *Book) setQuota(namespace, name string, q *Quota) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
-	n := Namespace{Name: namespace}
-	if old := b.namespaces.load(namespace); old != nil {
-		n = *old
+	s := b.namespaces.slot(namespace)
+	n := &Namespace{Name: namespace}
+	if s != nil {
+		*n = *s.Load()
 	}
 	at := slices.IndexFunc(n.Quotas, func(o Quota) bool { return o.Name >= name })
 	if at < 0 {
@@ -78,7 +80,7 @@ func (b *Book) setQuota(namespace, name string, q *Quota) Delta {
 	if q != nil {
 		n.Quotas = slices.Insert(n.Quotas, at, *q)
 	}
-	b.advance(func(uint64) { b.publishNamespace(&n) })
+	b.advance(func(uint64) { b.publishNamespace(s, n) })
 	return d
 }
 

@@ -25,17 +25,21 @@ func (x *index[V]) slot(key string) *slot[V] {
 	return s.(*slot[V])
 }
 
-// load returns the current picture of a key, nil when there is none.
-func (x *index[V]) load(key string) *V {
-	if s := x.slot(key); s != nil {
-		return s.Load()
+// current returns the picture in a slot, nil when there is no slot.
+func (s *slot[V]) current() *V {
+	if s == nil {
+		return nil
 	}
-	return nil
+	return s.Load()
 }
 
-// store replaces the picture of a key; nil removes it.
-func (x *index[V]) store(key string, v *V) {
-	s := x.slot(key)
+// load returns the current picture of a key, nil when there is none.
+func (x *index[V]) load(key string) *V {
+	return x.slot(key).current()
+}
+
+// store replaces the picture of a key, whose slot the caller has looked up; nil removes it.
+func (x *index[V]) store(key string, s *slot[V], v *V) *slot[V] {
 	switch {
 	case v == nil:
 		x.m.Delete(key)
@@ -46,6 +50,7 @@ func (x *index[V]) store(key string, v *V) {
 		s.Store(v)
 		x.m.Store(key, s)
 	}
+	return s
 }
 
 // all returns the current pictures in the given order.

@@ -42,11 +42,10 @@ type Pod struct {
 	Unreadable string
 }
 
-// same reports whether two observations of a pod say the same. Version is not compared: it grows with
-// every write, whatever was written.
+// same reports whether two observations of a pod say the same. Its UID, namespace and name never change,
+// and Version grows with every write, whatever was written.
 func (p *Pod) same(q *Pod) bool {
-	return p.UID == q.UID && p.Namespace == q.Namespace && p.Name == q.Name && p.Node == q.Node &&
-		p.First == q.First && p.Scope == q.Scope && p.Unreadable == q.Unreadable &&
+	return p.First == q.First && p.Node == q.Node && p.Scope == q.Scope && p.Unreadable == q.Unreadable &&
 		slices.Equal(p.Classes, q.Classes) && sameAllocation(p.Allocation, q.Allocation)
 }
 
