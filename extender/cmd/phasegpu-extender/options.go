@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+)
+
+// options are the command line.
+type options struct {
+	kubeconfig                string
+	qps                       float64
+	burst                     int
+	listen, metricsListen     string
+	bindTimeout               time.Duration
+	defaults                  ask.Defaults
+	leaseNamespace, leaseName string
+	identity                  string
+	logLevel                  string
+}
+
+func parse(args []string, out io.Writer) (*options, error) {
+	o := &options{}
+	f := flag.NewFlagSet("phasegpu-extender", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
+	f.Float64Var(&o.qps, "qps", 1000, "requests per second to the API server; a bind is one")
+	f.IntVar(&o.burst, "burst", 2000, "requests to the API server at once")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8888", "address for kube-scheduler: /filter, /prioritize, /bind. It has no authentication: keep it on loopback")
+	f.StringVar(&o.metricsListen, "metrics-listen", ":8080", "address of /healthz, /readyz, /metrics and /debug/ledger")
+	f.DurationVar(&o.bindTimeout, "bind-timeout", 15*time.Second, "how long a bind may wait for its turn on the node; less than the scheduler's httpTimeout")
+	f.Func("node-policy", "between nodes, for pods that do not say: binpack or spread (default binpack)", func(text string) (err error) {
+		o.defaults.NodePolicy, err = wire.ParsePolicy(text)
+		return err
+	})
+	f.Func("device-policy", "between devices, for pods that do not say: binpack or spread (default binpack)", func(text string) (err error) {
+		o.defaults.DevicePolicy, err = wire.ParsePolicy(text)
+		return err
+	})
+	f.Func("release", "when completed init containers give back what they held, for pods that do not say: per-init, all-inits or hold (default per-init)", func(text string) (err error) {
+		o.defaults.Release, err = phase.ParseRelease(text)
+		return err
+	})
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "phasegpu-system", "namespace of the scheduler's Lease")
+	f.StringVar(&o.leaseName, "lease-name", "phasegpu-scheduler", "the scheduler's Lease: this extender binds only while the scheduler beside it holds it. Empty when there is but one scheduler and it elects no leader")
+	f.StringVar(&o.identity, "identity", "", "the scheduler's identity in its Lease up to the \"_\" before the UUID; the host name when empty, as for kube-scheduler")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if o.bindTimeout <= 0 || o.qps <= 0 || o.burst <= 0 {
+		return nil, errors.New("--bind-timeout, --qps and --burst must be above 0")
+	}
+	if o.identity == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("--identity is empty and the host name unknown: %w", err)
+		}
+		o.identity = name
+	}
+	return o, nil
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/bind"
+	"github.com/phasegpu/phasegpu/extender/internal/filter"
+	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/lead"
+	"github.com/phasegpu/phasegpu/extender/internal/overcommit"
+	"github.com/phasegpu/phasegpu/extender/internal/page"
+	"github.com/phasegpu/phasegpu/extender/internal/server"
+	"github.com/phasegpu/phasegpu/extender/internal/wake"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// remembered is how many pods Bind finds as Filter saw them, without reading them again.
+const remembered = 4096
+
+// run serves until ctx ends.
+func run(ctx context.Context, o *options) error {
+	log, err := server.Logger(o.logLevel)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Sync() }() // stderr may be no file
+	client, err := connect(o)
+	if err != nil {
+		return err
+	}
+	listen, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	metricsListen, err := net.Listen("tcp", o.metricsListen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("--metrics-listen: %w", err), listen.Close())
+	}
+
+	// What follows outlives ctx: on shutdown, binds that are under way still need it.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	e := assemble(life, o, client, log)
+	ready := func() error {
+		if ctx.Err() != nil {
+			return errors.New("shutting down")
+		}
+		return e.ready()
+	}
+	log.Info("serving", zap.Stringer("listen", listen.Addr()), zap.Stringer("metricsListen", metricsListen.Addr()))
+	return server.Serve(ctx, o.bindTimeout, e.binder.Stop,
+		server.Listener{Listener: listen, Handler: server.Extender(e.calls(), e.metrics, log)},
+		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.book, e.gate.States()) })},
+	)
+}
+
+func connect(o *options) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
+	}
+	config = kube.Config(config)
+	config.QPS, config.Burst = float32(o.qps), o.burst
+	config.UserAgent = "phasegpu-extender"
+	return kubernetes.NewForConfig(config)
+}
+
+// extender is the parts and what connects them.
+type extender struct {
+	book    *ledger.Book
+	gate    *gate.Gate
+	refused *wake.Refused
+	filter  *filter.Filter
+	binder  *bind.Binder
+	lead    *lead.Lead
+	feed    *kube.Feed
+	metrics *server.Metrics
+	events  events.EventRecorder
+	log     *zap.Logger
+}
+
+// assemble starts everything but the listeners; it runs until ctx ends.
+func assemble(ctx context.Context, o *options, client kubernetes.Interface, log *zap.Logger) *extender {
+	e := &extender{book: ledger.New(), metrics: server.NewMetrics(), log: log}
+	core := client.CoreV1()
+
+	// The gate tells of room and the wake-up asks for it; the one that is made first is told of the other.
+	var refused atomic.Pointer[wake.Refused]
+	e.gate = gate.New(time.Now, func(node string) { refused.Load().Released(node, "") })
+	nudger := wake.NewNudger(core, time.Now, e.metrics.Nudged, log)
+	e.refused = wake.New(e.book, e.gate.Room, nudger.Nudge, time.Now)
+	refused.Store(e.refused)
+
+	recent := ask.NewRecent(remembered)
+	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
+	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
+	e.binder = bind.New(bind.Config{
+		Pods: core, Book: e.book, Gate: e.gate, May: e.lead.May, Recent: recent, Defaults: o.defaults,
+		Released: e.released, Now: time.Now, Timeout: o.bindTimeout, Log: log,
+	})
+
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	e.events = broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender")
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		log.Error("events will not be written", zap.Error(err))
+	}
+	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
+		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.released, OnQuota: e.released, OnProblem: e.problem,
+	})
+	e.metrics.Registry.MustRegister(&page.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting})
+
+	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
+	go e.refused.Run(ctx)
+	go nudger.Run(ctx)
+	go e.binder.Run(ctx)
+	go e.lead.Run(ctx, client)
+	return e
+}
+
+func (e *extender) calls() server.Calls {
+	return server.Calls{Ready: e.ready, Filter: e.filter.Filter, Prioritize: e.filter.Prioritize, Bind: e.binder.Bind}
+}
+
+func (e *extender) ready() error {
+	if !e.feed.Synced() {
+		return errors.New("the books are not rebuilt yet: the watches of pods, nodes and quotas have not synced")
+	}
+	return nil
+}
+
+// pod passes on what the watch shows of a pod with devices.
+func (e *extender) pod(old, new *corev1.Pod, d ledger.Delta) {
+	if new == nil {
+		e.gate.Leave(string(old.UID))
+		e.refused.Forget(string(old.UID))
+	} else {
+		e.gate.Observe(new)
+		e.refused.Forget(string(new.UID))
+		if old != nil && e.lead.Leads() {
+			overcommit.Warn(e.events, new, d, e.book.Pod(string(new.UID)), e.book.Node(new.Spec.NodeName))
+		}
+	}
+	e.released(d)
+}
+
+// released wakes pods for which there may be room now.
+func (e *extender) released(d ledger.Delta) {
+	if !d.Released {
+		return
+	}
+	namespace := d.Namespace
+	if n := e.book.Namespace(namespace); n == nil || len(n.Quotas) == 0 {
+		// Without a quota nobody waits for the namespace; unless the last quota has just gone.
+		if d.Node != "" {
+			namespace = ""
+		}
+	}
+	e.refused.Released(d.Node, namespace)
+	if d.Left != "" {
+		e.refused.Released(d.Left, "")
+	}
+}
+
+func (e *extender) problem(object runtime.Object, err error) {
+	kind := "Pod"
+	switch object.(type) {
+	case *corev1.Node:
+		kind = "Node"
+	case *corev1.ResourceQuota:
+		kind = "ResourceQuota"
+	}
+	e.metrics.Problem(kind)
+	name := ""
+	if m, err := meta.Accessor(object); err == nil {
+		name = m.GetNamespace() + "/" + m.GetName()
+	}
+	e.log.Warn("cannot be read", zap.String("kind", kind), zap.String("object", name), zap.Error(err))
+}
+
+// catchUp brings the books up to date with what other extenders have bound.
+func (e *extender) catchUp(ctx context.Context) error {
+	for !e.feed.Synced() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	pods, deltas, err := e.feed.Relist(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		e.gate.Observe(pod)
+		e.refused.Forget(string(pod.UID))
+	}
+	for _, d := range deltas {
+		e.released(d)
+	}
+	return nil
+}

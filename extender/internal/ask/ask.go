@@ -1,0 +1,66 @@
+// Package ask reads, once per pod, what a pod asks for: what Filter, Bind and the wake-up compute with.
+package ask
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Pod is what a pod that is not bound yet asks for.
+type Pod struct {
+	UID, Namespace, Name string
+	Priority             int32
+	// Devices is false for a pod that asks for none: it has no Placement and no Charges.
+	Devices   bool
+	Ledger    ledger.Pod // without a node and an allocation
+	Placement *placement.Pod
+	// Charges is the least its namespace will be charged, by family; what only a device can settle
+	// (a percentage, a whole card) is left out, and Settled is then false.
+	Charges map[string]ledger.Charge
+	Settled bool
+	// Shape is the same for pods that fit the same nodes.
+	Shape string
+}
+
+// Defaults are the operator's choices for pods that do not choose.
+type Defaults struct {
+	NodePolicy, DevicePolicy placement.Policy
+	Release                  phase.Release
+}
+
+// Read reads a pod. The error names the pod and the offending annotation or container.
+func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
+	p := &Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
+	if pod.Spec.Priority != nil {
+		p.Priority = *pod.Spec.Priority
+	}
+	if !kube.Asks(&pod.Spec) {
+		return p, nil
+	}
+	var err error
+	if p.Placement, err = kube.PlacementPod(pod, d.NodePolicy, d.DevicePolicy); err != nil {
+		return nil, fmt.Errorf("pod %s: %w", p, err)
+	}
+	charges, known, err := kube.Charges(p.Placement.Classes, p.Placement.Requests)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", p, err)
+	}
+	p.Charges, p.Settled = charges, true
+	for family := range charges {
+		p.Settled = p.Settled && known[family]
+	}
+	p.Devices = true
+	p.Ledger = kube.LedgerPod(pod, d.Release)
+	p.Ledger.Node, p.Ledger.Allocation, p.Ledger.Unreadable, p.Ledger.First = "", nil, "", 0
+	p.Shape = fmt.Sprint(*p.Placement)
+	return p, nil
+}
+
+// String gives namespace/name.
+func (p *Pod) String() string { return p.Namespace + "/" + p.Name }

@@ -1,0 +1,36 @@
+package ask
+
+import "sync"
+
+// Recent keeps the pods that Filter saw last, because Bind is told only a pod's name and UID. It spares
+// Bind a read of the pod; a pod that has dropped out costs that read and nothing else.
+type Recent struct {
+	mu    sync.Mutex
+	size  int
+	pods  map[string]*Pod
+	order []string // UIDs, oldest first
+}
+
+// NewRecent keeps up to size pods.
+func NewRecent(size int) *Recent { return &Recent{size: size, pods: map[string]*Pod{}} }
+
+// Put keeps a pod in place of what was known of it.
+func (r *Recent) Put(p *Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pods[p.UID] == nil {
+		if len(r.order) == r.size {
+			delete(r.pods, r.order[0])
+			r.order = r.order[1:]
+		}
+		r.order = append(r.order, p.UID)
+	}
+	r.pods[p.UID] = p
+}
+
+// Get returns a pod, or nil.
+func (r *Recent) Get(uid string) *Pod {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pods[uid]
+}

@@ -1,0 +1,268 @@
+// Package bind turns a placement into a fact: one write to the API server that sets the pod's node and
+// records its devices in the same transaction.
+//
+// A pod is booked on the live book before anything else, so that the next Filter sees it, and it stays
+// booked until somebody who knows has spoken: the watch, or a definite refusal by the API server. An
+// outcome that is not known is asked for until it is.
+package bind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Book is what binding needs of the ledger.
+type Book interface {
+	Assume(p ledger.Pod, place func(*ledger.View) (device.Allocation, error)) (device.Allocation, ledger.Delta, error)
+	Withdraw(uid string) ledger.Delta
+	Pod(uid string) *ledger.Entry
+}
+
+// Config is what a Binder works with.
+type Config struct {
+	Pods     corev1client.PodsGetter
+	Book     Book
+	Gate     *gate.Gate
+	May      func(context.Context) error // why nothing may be bound now, nil when it may (package lead)
+	Recent   *ask.Recent
+	Defaults ask.Defaults
+	Released func(ledger.Delta) // told what an assumption or its withdrawal released
+	Now      func() time.Time
+	Timeout  time.Duration // of waiting in the gate, and of an answer
+	Log      *zap.Logger
+}
+
+// Binder binds pods. Its methods may be called from any goroutine.
+type Binder struct {
+	Config
+	stopping context.Context
+	stop     context.CancelCauseFunc
+	running  sync.WaitGroup
+
+	mu       sync.Mutex
+	attempts map[types.UID]*attempt // under way
+}
+
+// New returns a binder. Stop ends it.
+func New(c Config) *Binder {
+	b := &Binder{Config: c, attempts: map[types.UID]*attempt{}}
+	b.stopping, b.stop = context.WithCancelCause(context.Background())
+	return b
+}
+
+// attempt is the binding of one pod to one node. Whoever asks for the same again gets its answer.
+type attempt struct {
+	node string
+	done chan struct{}
+	err  error // once done
+}
+
+// Bind binds a pod to a node, or says why not. When ctx ends it answers at once; an attempt in the gate
+// is then given up, one whose outcome the API server has not told goes on until it has.
+func (b *Binder) Bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) error {
+	if args.PodUID == "" || args.PodName == "" || args.Node == "" {
+		return fmt.Errorf("bind: PodUID, PodName and Node must be given, got %q, %q and %q", args.PodUID, args.PodName, args.Node)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("gave up after %v (--bind-timeout)", b.Timeout))
+	defer cancel()
+	a, err := b.begin(ctx, args)
+	if err != nil {
+		return fmt.Errorf("pod %s/%s: %w", args.PodNamespace, args.PodName, err)
+	}
+	select {
+	case <-a.done:
+		err = a.err
+	case <-ctx.Done():
+		err = fmt.Errorf("the binding to node %s is not resolved: %w", args.Node, context.Cause(ctx))
+		select {
+		case <-a.done:
+			err = a.err
+		default:
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s/%s: %w", args.PodNamespace, args.PodName, err)
+	}
+	return nil
+}
+
+// begin starts an attempt, or finds the one that is running. ctx is its patience in the gate.
+func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*attempt, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if a := b.attempts[args.PodUID]; a != nil {
+		if a.node != args.Node {
+			return nil, fmt.Errorf("its binding to node %s is not resolved yet", a.node)
+		}
+		return a, nil
+	}
+	if b.stopping.Err() != nil {
+		return nil, errStopped
+	}
+	a := &attempt{node: args.Node, done: make(chan struct{})}
+	b.attempts[args.PodUID] = a
+	b.running.Go(func() {
+		a.err = b.bind(ctx, args)
+		b.mu.Lock()
+		delete(b.attempts, args.PodUID)
+		b.mu.Unlock()
+		close(a.done)
+	})
+	return a, nil
+}
+
+func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBindingArgs) error {
+	if err := b.May(patience); err != nil {
+		return err
+	}
+	if b.Book.Pod(string(args.PodUID)) != nil {
+		// On a node already, or assumed: then an attempt before this one was told that the pod is
+		// bound, and only the watch has not shown it yet.
+		if bound, err := b.already(patience, args); bound || err != nil {
+			return err
+		}
+	}
+	p, err := b.pod(patience, args)
+	if err != nil {
+		return err
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: args.PodNamespace, Name: args.PodName, UID: args.PodUID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: args.Node},
+	}
+	if !p.Devices {
+		return b.post(binding)
+	}
+	a, err := b.enter(patience, p, args.Node)
+	switch {
+	case errors.Is(err, ledger.ErrBound):
+		_, err = b.already(patience, args)
+		return err
+	case err != nil:
+		b.withdraw(p.UID)
+		return err
+	}
+	binding.Annotations = kube.AllocationAnnotations(a)
+	binding.Annotations[wire.NodeAnnotation] = args.Node
+	binding.Annotations[wire.TimeAnnotation] = strconv.FormatInt(b.Now().Unix(), 10)
+	if err := b.post(binding); err != nil {
+		b.withdraw(p.UID)
+		return err
+	}
+	return nil
+}
+
+// pod returns what a pod asks for: as Filter saw it, or live.
+func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*ask.Pod, error) {
+	if p := b.Recent.Get(string(args.PodUID)); p != nil {
+		return p, nil
+	}
+	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if pod.UID != args.PodUID {
+		return nil, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID)
+	}
+	return ask.Read(pod, b.Defaults)
+}
+
+// enter books the pod on the node and waits for its turn there. While it waited the node may have
+// changed, so the placement is checked once more, and made anew if it no longer holds.
+func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (device.Allocation, error) {
+	patience, cancel := context.WithCancelCause(patience)
+	defer cancel(nil)
+	stop := context.AfterFunc(b.stopping, func() { cancel(errStopped) })
+	defer stop()
+	a, err := b.assume(p, node, nil)
+	for err == nil {
+		if err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a}); err != nil {
+			break
+		}
+		if err = b.May(patience); err != nil {
+			break
+		}
+		if patience.Err() != nil {
+			err = context.Cause(patience)
+			break
+		}
+		entered := a
+		if a, err = b.assume(p, node, entered); err != nil || gate.Identical(a, entered) {
+			break
+		}
+		b.Gate.Leave(p.UID) // with another allocation it may not be inside with those that are
+	}
+	return a, err
+}
+
+// assume books the pod on the node: with the allocation it has, or a new one if that no longer fits.
+func (b *Binder) assume(p *ask.Pod, node string, has device.Allocation) (device.Allocation, error) {
+	facts := p.Ledger
+	facts.Node = node
+	a, delta, err := b.Book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
+		if has != nil && placement.Check(v.Placement(), p.Placement, has, 0) == placement.Fits {
+			return has, nil
+		}
+		var s placement.Scratch
+		a, refusal := p.Place(&s, v)
+		if refusal.Reason != "" {
+			return nil, fmt.Errorf("no longer fits node %s: %s", node, refusal.Reason)
+		}
+		return a, nil
+	})
+	b.Released(delta)
+	return a, err
+}
+
+// withdraw ends what enter did after a definite refusal.
+func (b *Binder) withdraw(uid string) {
+	b.Gate.Leave(uid)
+	b.Released(b.Book.Withdraw(uid))
+}
+
+// already asks the API server where a pod is that the books hold: bound and no error on the node that is
+// asked for, an error on another.
+func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bound bool, err error) {
+	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
+	switch {
+	case isGone(pod, err, args.PodUID):
+		return false, errGone
+	case err != nil:
+		return false, err
+	case pod.Spec.NodeName == "":
+		return false, nil
+	case pod.Spec.NodeName != args.Node:
+		return true, fmt.Errorf("is bound to node %s already", pod.Spec.NodeName)
+	}
+	b.Gate.Observe(pod)
+	return true, nil
+}
+
+var (
+	errStopped = errors.New("the extender is shutting down")
+	errGone    = errors.New("the pod is gone")
+)
+
+func isGone(pod *corev1.Pod, err error, uid types.UID) bool {
+	return apierrors.IsNotFound(err) || err == nil && pod.UID != uid
+}

@@ -1,0 +1,103 @@
+package bind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// callTimeout bounds one call to the API server. One that takes longer has an unknown outcome.
+const callTimeout = 5 * time.Second
+
+// post writes the binding and returns when the outcome is definite: nil when the pod is bound to that
+// node, an error when it is not and this binding will not bind it.
+//
+// The same POST is repeated while the outcome is unknown: with the UID as precondition it can bind this
+// pod to this node or do nothing.
+func (b *Binder) post(binding *corev1.Binding) error {
+	ctx := context.Background() // whoever asked may go away, the question stays
+	pods := b.Pods.Pods(binding.Namespace)
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 2*time.Second)
+	unknown := false // an earlier POST may have been carried out
+	for {
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		err := pods.Bind(call, binding, metav1.CreateOptions{})
+		cancel()
+		if err == nil {
+			return nil
+		}
+		verdict := judge(err)
+		if verdict == refused && !unknown {
+			return err
+		}
+		call, cancel = context.WithTimeout(ctx, callTimeout)
+		pod, readErr := pods.Get(call, binding.Name, metav1.GetOptions{})
+		cancel()
+		switch {
+		case isGone(pod, readErr, binding.UID):
+			return fmt.Errorf("%w: %w", errGone, err)
+		case readErr != nil:
+			b.Log.Warn("binding not resolved", zap.String("pod", binding.Namespace+"/"+binding.Name), zap.String("node", binding.Target.Name), zap.Error(err), zap.NamedError("read", readErr))
+		case pod.Spec.NodeName == binding.Target.Name:
+			return nil
+		case pod.Spec.NodeName != "":
+			return fmt.Errorf("is bound to node %s already: %w", pod.Spec.NodeName, err)
+		case verdict == refused, verdict == contested && !stored(err), pod.DeletionTimestamp != nil:
+			return err
+		}
+		unknown = true
+		if may := b.May(b.stopping); may != nil && readErr == nil {
+			// Another extender binds now, and its books do not hold our assumption. It lists what is
+			// bound before it begins; should this POST still be carried out, the watch will say so.
+			return errors.Join(may, err)
+		}
+		select {
+		case <-time.After(retry.When("")):
+		case <-b.stopping.Done():
+			return errors.Join(errStopped, err)
+		}
+	}
+}
+
+type verdict int
+
+const (
+	unsure    verdict = iota // the write may have been carried out, now or later
+	contested                // the pod was not as the write needs it
+	refused                  // the write was not carried out
+)
+
+func judge(err error) verdict {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return unsure // the connection broke, or the call took too long
+	}
+	switch code := status.Status().Code; {
+	case code == 409:
+		return contested
+	case code == 408 || code == 429 || code >= 500 || code < 400:
+		return unsure
+	default:
+		return refused
+	}
+}
+
+// stored reports whether a conflict is really trouble between the API server and its storage, which the
+// binding endpoint reports as a conflict too (kubernetes/pkg/registry/core/pod/storage, assignPod). Such
+// a write may yet be carried out.
+func stored(err error) bool {
+	for _, word := range []string{"etcdserver:", "context ", "rpc error", "connection "} {
+		if strings.Contains(err.Error(), word) {
+			return true
+		}
+	}
+	return false
+}

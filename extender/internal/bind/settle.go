@@ -1,0 +1,69 @@
+package bind
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// slow is how long the watch may take to show a binding before the API server is asked.
+const slow = 10 * time.Second
+
+// Run asks, until the context ends, after bound pods that the watch does not show: one that was deleted
+// while the watch was down is never shown, and would stay in the books and in the gate for good.
+func (b *Binder) Run(ctx context.Context) {
+	ticker := time.NewTicker(slow)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			b.settle(ctx)
+		}
+	}
+}
+
+// settle looks at the pods inside gates that are still assumed although no attempt is under way: the API
+// server confirmed their binding, so whatever it says now is definite.
+func (b *Binder) settle(ctx context.Context) {
+	for _, state := range b.Gate.States() {
+		if state.Shut < slow {
+			continue
+		}
+		for _, p := range state.Inside {
+			b.mu.Lock()
+			running := b.attempts[types.UID(p.UID)] != nil
+			b.mu.Unlock()
+			if e := b.Book.Pod(p.UID); running || e == nil || !e.Assumed {
+				continue
+			}
+			namespace, name, _ := cache.SplitMetaNamespaceKey(p.Name)
+			call, cancel := context.WithTimeout(ctx, callTimeout)
+			pod, err := b.Pods.Pods(namespace).Get(call, name, metav1.GetOptions{})
+			cancel()
+			if isGone(pod, err, types.UID(p.UID)) {
+				b.Log.Info("pod was deleted before the watch showed it bound", zap.String("pod", p.Name), zap.String("node", state.Node))
+				b.withdraw(p.UID)
+			}
+		}
+	}
+}
+
+// Stop gives up what waits in the gate or for a definite answer, and returns when nothing is under way
+// any more or the context ends. Nothing is bound afterwards.
+func (b *Binder) Stop(ctx context.Context) {
+	b.mu.Lock()
+	b.stop(errStopped)
+	b.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { b.running.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,204 @@
+// Package filter answers kube-scheduler's Filter and Prioritize: on which nodes a pod fits, why not on
+// the others, and how good those that remain are. It books nothing: kube-scheduler repeats both at will.
+package filter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+)
+
+// Limit is when Filter and Prioritize give up: kube-scheduler schedules one pod at a time.
+const Limit = 3 * time.Second
+
+// Book is what Filter reads of the ledger.
+type Book interface {
+	Node(name string) *ledger.View
+	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
+}
+
+// Refused remembers the pods that were turned away, to wake them when there is room (package wake).
+type Refused interface {
+	// Begin is called before the books are read, and End with its result when the answer is known, so
+	// that what is released in between is not missed. nodes are those the pod was refused on, nil when
+	// it passed somewhere.
+	Begin() (mark int)
+	End(mark int, p *ask.Pod, nodes []string)
+}
+
+// Filter answers Filter and Prioritize.
+type Filter struct {
+	Book     Book
+	Gate     func() map[string]string // nodes whose gate takes no more pods, and why
+	Refused  Refused
+	Recent   *ask.Recent
+	Defaults ask.Defaults
+	Count    func(reason string, nodes int) // told how many nodes were refused for each reason
+}
+
+// Filter fits a pod on all candidate nodes.
+func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
+	p, names, err := f.read(args)
+	if err != nil {
+		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
+	}
+	if !p.Devices {
+		return &extenderv1.ExtenderFilterResult{NodeNames: &names}
+	}
+	f.Recent.Put(p)
+	mark := f.Refused.Begin()
+	refusals, err := f.refusals(ctx, p, names)
+	if err != nil {
+		f.Refused.End(mark, p, nil)
+		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
+	}
+	result := collect(names, refusals)
+	f.count(refusals)
+	if len(*result.NodeNames) > 0 {
+		f.Refused.End(mark, p, nil)
+	} else {
+		f.Refused.End(mark, p, names)
+	}
+	return result
+}
+
+// Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0.
+func (f *Filter) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
+	p, names, err := f.read(args)
+	if err != nil {
+		return nil, err
+	}
+	scores := make(extenderv1.HostPriorityList, len(names))
+	err = each(ctx, len(names), func(s *placement.Scratch, i int) {
+		scores[i].Host = names[i]
+		if !p.Devices {
+			return
+		}
+		if score, refusal := p.Rate(s, f.Book.Node(names[i])); refusal.Reason == "" {
+			scores[i].Score = int64(math.Round(score * float64(extenderv1.MaxExtenderPriority)))
+		}
+	})
+	return scores, err
+}
+
+func (f *Filter) read(args *extenderv1.ExtenderArgs) (*ask.Pod, []string, error) {
+	if args.Pod == nil {
+		return nil, nil, errors.New("the request has no Pod")
+	}
+	if args.NodeNames == nil {
+		return nil, nil, errors.New("the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
+	}
+	p, err := ask.Read(args.Pod, f.Defaults)
+	return p, *args.NodeNames, err
+}
+
+// refusals says for each node why the pod cannot go there; the zero Refusal where it can.
+func (f *Filter) refusals(ctx context.Context, p *ask.Pod, names []string) ([]ask.Refusal, error) {
+	refusals := make([]ask.Refusal, len(names))
+	if err := f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, p.Charges); err != nil {
+		for i := range refusals {
+			refusals[i] = quota(err)
+		}
+		return refusals, nil
+	}
+	shut := f.Gate()
+	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
+		if why, ok := shut[names[i]]; ok {
+			refusals[i].Reason = why
+			return
+		}
+		refusals[i] = f.fits(s, p, names[i])
+	})
+	return refusals, err
+}
+
+// fits says why the pod cannot go on a node, as the books are now.
+func (f *Filter) fits(s *placement.Scratch, p *ask.Pod, node string) ask.Refusal {
+	a, refusal := p.Place(s, f.Book.Node(node))
+	if refusal.Reason != "" || p.Settled {
+		return refusal
+	}
+	// Now that a device is chosen, the namespace's charge is known too.
+	charges, err := p.Totals(a)
+	if err == nil {
+		err = f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, charges)
+	}
+	if err != nil {
+		return quota(err)
+	}
+	return ask.Refusal{}
+}
+
+// quota tells the numbers: they are the same for all nodes, so kube-scheduler adds them up all the same.
+func quota(err error) ask.Refusal {
+	return ask.Refusal{Reason: "Exceeded quota: " + err.Error(), Kind: "Exceeded quota"}
+}
+
+func collect(names []string, refusals []ask.Refusal) *extenderv1.ExtenderFilterResult {
+	fit := make([]string, 0, len(names))
+	failed := extenderv1.FailedNodesMap{}
+	lasting := extenderv1.FailedNodesMap{}
+	for i, r := range refusals {
+		switch {
+		case r.Reason == "":
+			fit = append(fit, names[i])
+		case r.Lasting:
+			lasting[names[i]] = r.Reason
+		default:
+			failed[names[i]] = r.Reason
+		}
+	}
+	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: failed, FailedAndUnresolvableNodes: lasting}
+}
+
+func (f *Filter) count(refusals []ask.Refusal) {
+	kinds := map[string]int{}
+	for _, r := range refusals {
+		if r.Reason != "" {
+			kinds[cmp.Or(r.Kind, r.Reason)]++
+		}
+	}
+	for kind, nodes := range kinds {
+		f.Count(kind, nodes)
+	}
+}
+
+// each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends.
+func each(ctx context.Context, n int, do func(s *placement.Scratch, i int)) error {
+	const chunk = 32
+	ctx, cancel := context.WithTimeoutCause(ctx, Limit, fmt.Errorf("gave up after %v", Limit))
+	defer cancel()
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk) {
+		wg.Go(func() {
+			var s placement.Scratch
+			for ctx.Err() == nil {
+				start := int(next.Add(chunk)) - chunk
+				if start >= n {
+					return
+				}
+				for i := start; i < min(start+chunk, n); i++ {
+					do(&s, i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/phasegpu/phasegpu/core/device"
+)
+
+func holds(mib int64) device.Allocation {
+	return device.Allocation{nil, {{UUID: "G0", Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib}}}}
+}
+
+func named(name string, mib int64) Pod {
+	return Pod{UID: name, Name: "ns/" + name, Allocation: holds(mib)}
+}
+
+// street is a gate with a clock that stands still and a record of the room it told of.
+type street struct {
+	*Gate
+	now  time.Time
+	room []string
+}
+
+func newStreet() *street {
+	s := &street{now: time.Unix(1000, 0)}
+	s.Gate = New(func() time.Time { return s.now }, func(node string) { s.room = append(s.room, node) })
+	return s
+}
+
+// enter starts to enter and returns once the pod is inside or in the queue.
+func (s *street) enter(ctx context.Context, node string, p Pod) <-chan error {
+	before := s.waiting(node)
+	done := make(chan error, 1)
+	go func() { done <- s.Enter(ctx, node, p) }()
+	for {
+		s.mu.Lock()
+		_, inside := s.where[p.UID]
+		s.mu.Unlock()
+		if inside || s.waiting(node) > before {
+			return done
+		}
+		runtime.Gosched()
+	}
+}
+
+func (s *street) waiting(node string) int {
+	for _, st := range s.States() {
+		if st.Node == node {
+			return st.Waiting
+		}
+	}
+	return 0
+}
+
+func (s *street) inside(node string) []string {
+	for _, st := range s.States() {
+		if st.Node == node {
+			var names []string
+			for _, p := range st.Inside {
+				names = append(names, p.Name)
+			}
+			return names
+		}
+	}
+	return nil
+}
+
+// Case 34: two pods of the same shape and different limits are never inside together, however long
+// kubelet takes.
+func TestOnePodAtATime(t *testing.T) {
+	s := newStreet()
+	if err := <-s.enter(t.Context(), "n", named("a", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	b := s.enter(t.Context(), "n", named("b", 3000))
+	c := s.enter(t.Context(), "n", named("c", 1000))
+	s.now = s.now.Add(24 * time.Hour)
+	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
+		t.Fatal(diff)
+	}
+	s.Leave("a")
+	if err := <-b; err != nil {
+		t.Fatal(err)
+	}
+	// c is identical to a, but not to b, which came before it.
+	if diff := cmp.Diff([]string{"ns/b"}, s.inside("n")); diff != "" {
+		t.Fatal(diff)
+	}
+	s.Leave("b")
+	if err := <-c; err != nil {
+		t.Fatal(err)
+	}
+	s.Leave("c")
+	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
+		t.Errorf("an empty gate is remembered: %s", diff)
+	}
+}
+
+func TestIdenticalAllocationsEnterTogether(t *testing.T) {
+	s := newStreet()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := <-s.enter(t.Context(), "n", named(name, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shifted := Pod{UID: "d", Allocation: device.Allocation{holds(1000)[1], nil}} // other position
+	d := s.enter(t.Context(), "n", shifted)
+	e := s.enter(t.Context(), "other", named("e", 1000))
+	if err := <-e; err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		s.Leave(name)
+	}
+	if got := s.waiting("n"); got != 1 {
+		t.Fatalf("%d pods wait, want d behind c", got)
+	}
+	s.Leave("c")
+	if err := <-d; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An allocation that cannot be read is identical to nothing, itself included.
+func TestUnreadableAllocationIsAlone(t *testing.T) {
+	s := newStreet()
+	s.Inside("n", Pod{UID: "a", Name: "ns/a"})
+	b := s.enter(t.Context(), "n", Pod{UID: "b", Name: "ns/b"})
+	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
+		t.Fatal(diff)
+	}
+	s.Leave("a")
+	<-b
+}
+
+func TestFirstInFirstOut(t *testing.T) {
+	s := newStreet()
+	s.Inside("n", named("first", 1))
+	waits := make([]<-chan error, 5)
+	for i := range waits {
+		waits[i] = s.enter(t.Context(), "n", named(fmt.Sprint(i), int64(100+i)))
+	}
+	s.Leave("first")
+	for i, w := range waits {
+		if err := <-w; err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"ns/" + fmt.Sprint(i)}, s.inside("n")); diff != "" {
+			t.Fatal(diff)
+		}
+		s.Leave(fmt.Sprint(i))
+	}
+}
+
+// Case 35: a client that goes away leaves the queue, says whom it waited for, and holds nobody up.
+func TestClientGoesAway(t *testing.T) {
+	s := newStreet()
+	s.Inside("n", named("a", 1000))
+	gone := errors.New("client disconnected")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b := s.enter(ctx, "n", named("b", 2000))
+	c := s.enter(t.Context(), "n", named("c", 3000))
+	s.now = s.now.Add(12 * time.Second)
+	cancel(gone)
+	err := <-b
+	if !errors.Is(err, gone) || !strings.Contains(err.Error(), "ns/a") || !strings.Contains(err.Error(), "12s") {
+		t.Errorf("got %v, want the cause, the pod inside and how long", err)
+	}
+	s.Leave("a")
+	if err := <-c; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Facts may come before, after and twice: the watch can show a pod started before its POST was answered.
+func TestFactsInAnyOrder(t *testing.T) {
+	s := newStreet()
+	<-s.enter(t.Context(), "n", named("a", 1000))
+	s.Inside("n", named("a", 1000))
+	s.Inside("n", named("a", 1000))
+	s.Leave("a")
+	s.Leave("a")
+	s.Leave("never seen")
+	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRefusalsAndRoom(t *testing.T) {
+	s := newStreet()
+	s.Inside("slow", named("a", 1))
+	s.now = s.now.Add(LongShut)
+	s.Inside("busy", named("b", 1))
+	var cancels []context.CancelFunc
+	for i := range DeepQueue {
+		if got := len(s.Refusals()); got != 0 {
+			t.Fatalf("%d refusals with %d pods waiting", got, i)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels = append(cancels, cancel)
+		w := s.enter(ctx, "busy", named(fmt.Sprint(i), int64(100+i)))
+		defer func() { <-w }()
+		defer cancel()
+	}
+	s.now = s.now.Add(time.Second)
+	want := map[string]string{
+		"slow": "GPU gate of the node is shut: kubelet does not report on a pod bound to it",
+		"busy": "GPU gate of the node has too many pods waiting",
+	}
+	if diff := cmp.Diff(want, s.Refusals()); diff != "" {
+		t.Error(diff)
+	}
+	if s.Room("slow") != 0 || s.Room("busy") != 0 || s.Room("idle") != DeepQueue {
+		t.Errorf("room %d, %d, %d", s.Room("slow"), s.Room("busy"), s.Room("idle"))
+	}
+	if len(s.room) != 0 {
+		t.Fatalf("told of room at %v", s.room)
+	}
+	s.Leave("a")
+	s.Leave("b")
+	if diff := cmp.Diff([]string{"slow", "busy"}, s.room); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,79 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is a picture of one node's gate.
+type State struct {
+	Node    string
+	Inside  []Pod
+	Waiting int           // pods in the queue
+	Shut    time.Duration // since the pod that is longest inside came in; 0 when nobody is
+}
+
+// States returns the gates with a pod inside or waiting, in no order.
+func (g *Gate) States() []State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	states := make([]State, 0, len(g.nodes))
+	for name, q := range g.nodes {
+		s := State{Node: name, Waiting: len(q.waiting), Shut: q.shut(g.now())}
+		for _, o := range q.inside {
+			s.Inside = append(s.Inside, o.Pod)
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
+// Refusals returns why nodes take no new pods, in sentences that are the same for every node.
+func (g *Gate) Refusals() map[string]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	refusals := map[string]string{}
+	for name, q := range g.nodes {
+		switch {
+		case q.shut(g.now()) > LongShut:
+			refusals[name] = "GPU gate of the node is shut: kubelet does not report on a pod bound to it"
+		case len(q.waiting) >= DeepQueue:
+			refusals[name] = "GPU gate of the node has too many pods waiting"
+		}
+	}
+	return refusals
+}
+
+// Room returns how many more pods may queue at a node.
+func (g *Gate) Room(node string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if q := g.nodes[node]; q != nil {
+		return q.room(g.now())
+	}
+	return DeepQueue
+}
+
+func (q *queue) room(now time.Time) int {
+	if q.shut(now) > LongShut {
+		return 0
+	}
+	return max(0, DeepQueue-len(q.waiting))
+}
+
+func (q *queue) shut(now time.Time) time.Duration {
+	longest := time.Duration(0)
+	for _, o := range q.inside {
+		longest = max(longest, now.Sub(o.since))
+	}
+	return longest
+}
+
+// describe says, for the waiter at a place in the queue, whom it waits for.
+func (q *queue) describe(ahead int, now time.Time) string {
+	if len(q.inside) == 0 {
+		return fmt.Sprintf("%d pods waiting before this one", ahead)
+	}
+	return fmt.Sprintf("pod %s was bound %s ago and kubelet has not reported on it, %d pods waiting before this one",
+		q.inside[0].Name, q.shut(now).Round(time.Millisecond), ahead)
+}

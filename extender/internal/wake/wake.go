@@ -1,0 +1,187 @@
+// Package wake makes sure that a pod which was refused gets another try when there is room for it.
+//
+// kube-scheduler retries a pod that an extender refused when any cluster event arrives. Its watch may be
+// ahead of ours: then the retry meets books that do not show the release yet, is refused, and the pod
+// would wait for kube-scheduler's five-minute flush. So when our books release something, the pods that
+// were refused and now fit are nudged: a patch of one annotation, which is an event for kube-scheduler.
+package wake
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+)
+
+const (
+	// Stale is how long after its last refusal a pod is forgotten. A pod that still waits is refused
+	// again at least every five minutes; one that is not has been deleted or scheduled elsewhere.
+	Stale = 15 * time.Minute
+	// Most is how many pods are remembered. One more is not woken, and waits for the flush.
+	Most = 50_000
+)
+
+// Book is what waking reads of the ledger.
+type Book interface {
+	Node(name string) *ledger.View
+	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
+}
+
+// Refused remembers refused pods. Its methods may be called from any goroutine.
+type Refused struct {
+	book  Book
+	room  func(node string) int // how many more pods may queue at a node's gate
+	nudge func(*ask.Pod)        // must not block
+	now   func() time.Time
+
+	mu    sync.Mutex
+	pods  map[string]*refused // by UID
+	nodes names
+	dirty release // what was released since the last pass
+	// While a Filter reads the books, what is released is logged, for the pod that it may refuse.
+	open int
+	base int       // number of the first entry of log
+	log  []release // one node or namespace each
+	wake chan struct{}
+}
+
+type refused struct {
+	pod   *ask.Pod
+	since time.Time // of the first refusal in a row
+	last  time.Time
+	nodes set // that refused it
+}
+
+// release is what became less charged.
+type release struct{ nodes, namespaces map[string]bool }
+
+// New remembers nothing yet. nudge is called for each pod that now fits; it must not block.
+func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time) *Refused {
+	return &Refused{book: book, room: room, nudge: nudge, now: now, pods: map[string]*refused{}, wake: make(chan struct{}, 1)}
+}
+
+// Begin marks the moment before a Filter reads the books.
+func (r *Refused) Begin() (mark int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open++
+	return r.base + len(r.log)
+}
+
+// End takes what a Filter decided: nodes are those that refused the pod, nil when one took it. What was
+// released since Begin counts as released after the refusal.
+func (r *Refused) End(mark int, p *ask.Pod, nodes []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if nodes == nil {
+		delete(r.pods, p.UID)
+	} else {
+		r.remember(p, nodes)
+		for _, missed := range r.log[mark-r.base:] {
+			r.release(missed)
+		}
+	}
+	r.open--
+	if r.open == 0 {
+		r.base += len(r.log)
+		r.log = nil
+	}
+}
+
+func (r *Refused) remember(p *ask.Pod, nodes []string) {
+	now := r.now()
+	since := now
+	if known := r.pods[p.UID]; known != nil {
+		since = known.since
+	} else if len(r.pods) >= Most {
+		r.forgetStale()
+		if len(r.pods) >= Most {
+			return
+		}
+	}
+	if len(r.pods) == 0 {
+		r.nodes = names{} // nobody refers to the numbers, so names of nodes long gone can go too
+	}
+	r.pods[p.UID] = &refused{pod: p, since: since, last: now, nodes: r.nodes.set(nodes)}
+}
+
+// Forget drops a pod that is bound or gone.
+func (r *Refused) Forget(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, uid)
+}
+
+// Released tells that there may be room on a node or in a namespace; either may be "". The books must
+// show it already.
+func (r *Refused) Released(node, namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var what release
+	what.add(node, namespace)
+	if r.open > 0 {
+		r.log = append(r.log, what)
+	}
+	r.release(what)
+}
+
+func (r *Refused) release(what release) {
+	if len(r.pods) == 0 {
+		return
+	}
+	for node := range what.nodes {
+		r.dirty.add(node, "")
+	}
+	for namespace := range what.namespaces {
+		r.dirty.add("", namespace)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default: // a pass is due already
+	}
+}
+
+func (w *release) add(node, namespace string) {
+	if node != "" {
+		if w.nodes == nil {
+			w.nodes = map[string]bool{}
+		}
+		w.nodes[node] = true
+	}
+	if namespace != "" {
+		if w.namespaces == nil {
+			w.namespaces = map[string]bool{}
+		}
+		w.namespaces[namespace] = true
+	}
+}
+
+// Waiting returns how many refused pods are remembered.
+func (r *Refused) Waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pods)
+}
+
+// Run nudges until the context ends.
+func (r *Refused) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+			r.pass()
+		}
+	}
+}
+
+func (r *Refused) forgetStale() {
+	horizon := r.now().Add(-Stale)
+	for uid, p := range r.pods {
+		if p.last.Before(horizon) {
+			delete(r.pods, uid)
+		}
+	}
+}
