@@ -98,3 +98,33 @@ func BenchmarkFit(b *testing.B) {
 		}
 	})
 }
+
+// hardest is the worst of 300,000 random nodes and pods of the guaranteed size by sets tried: each
+// container fits alone, unlike cards, and together they do not.
+func hardest() (Node, *Pod) {
+	var n Node
+	for d, held := range []int64{51, 6, 27, 49, 53, 56, 52, 47} {
+		n.Devices = append(n.Devices, device.Device{
+			UUID: string(rune('a' + d)), Index: d, Family: "NVIDIA", Healthy: true,
+			Capacity: device.Amount{Slots: 10, MemoryMiB: 100, Cores: 100},
+		})
+		n.Held = append(n.Held, device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: held}})
+	}
+	p := &Pod{Classes: phase.Pod{phase.App, phase.Sidecar, phase.Init, phase.Sidecar}}
+	for i, memory := range []int64{37, 35, 14, 18} {
+		p.Requests = append(p.Requests, device.Request{Family: "NVIDIA", Devices: []int{4, 5, 4, 4}[i], MemoryMiB: memory})
+	}
+	return n, p
+}
+
+func BenchmarkHardest(b *testing.B) {
+	b.ReportAllocs()
+	n, p := hardest()
+	var s Scratch
+	for b.Loop() {
+		if _, r := s.Fit(n, p); r == Fits {
+			b.Fatal("fits")
+		}
+	}
+	b.ReportMetric(float64(s.search.trials), "trials")
+}

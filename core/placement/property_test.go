@@ -212,3 +212,53 @@ func TestCheckIsTheTwin(t *testing.T) {
 		t.Errorf("only %d of the random allocations are valid", fits)
 	}
 }
+
+// TestSearchIsCompleteInTheGuaranteedRange: 4 containers on 8 devices never reach the bounds.
+func TestSearchIsCompleteInTheGuaranteedRange(t *testing.T) {
+	r := random(t)
+	var s Scratch
+	searches := 0
+	for range 10000 {
+		n := cards(100, 100, 100, 100, 100, 100, 100, 100)
+		for d := range n.Devices {
+			n.Devices[d].NUMA = r.IntN(1 + r.IntN(4))
+			n = n.with(d, r.Int64N(60), 0)
+		}
+		p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(3) == 0}
+		for range 4 {
+			p.Classes = append(p.Classes, pick(r, phase.Sidecar, phase.Sidecar, phase.Init, phase.App))
+			p.Requests = append(p.Requests, devices(2+r.IntN(7), 10+r.Int64N(60), 0))
+		}
+		s.load(n, p, 0)
+		if s.alone() != Fits {
+			continue
+		}
+		searches++
+		if _, complete := s.find(); !complete {
+			t.Fatalf("gave up after %d trials\nnode %+v\npod %+v", s.search.trials, n, p)
+		}
+	}
+	if searches < 500 {
+		t.Errorf("only %d searches", searches)
+	}
+}
+
+// TestBeyondTheGuaranteedRange: a pod that is too much to search for ends, and what fits is valid.
+func TestBeyondTheGuaranteedRange(t *testing.T) {
+	r := random(t)
+	for range 200 {
+		memory := make([]int64, 16)
+		for d := range memory {
+			memory[d] = 50 + r.Int64N(50)
+		}
+		n := cards(memory...).numa("0011223344556677")
+		p := &Pod{NUMABind: r.IntN(2) == 0}
+		for range 4 + r.IntN(6) {
+			p.Classes = append(p.Classes, pick(r, phase.Sidecar, phase.Init, phase.App))
+			p.Requests = append(p.Requests, devices(1+r.IntN(8), 5+r.Int64N(60), 0))
+		}
+		if a, reason := Fit(n, p); reason == Fits && !valid(n, p, a, 0) {
+			t.Fatalf("breaks a rule: %v\nnode %+v\npod %+v", a, n, p)
+		}
+	}
+}

@@ -152,7 +152,7 @@ func (m *move) targets(i int, offered, stays []bool) []candidate {
 	var ranks []candidate
 	for d := range offered {
 		if offered[d] && !stays[d] && m.refusal(i, d) == Fits {
-			ranks = append(ranks, candidate{device: d, ask: ask, rise: m.s.rise(m.c, d, ask), fullness: m.s.rooms[d].fullness})
+			ranks = append(ranks, candidate{device: d, rise: m.s.rise(m.c, d, ask), fullness: m.s.rooms[d].fullness})
 		}
 	}
 	m.s.sort(ranks, len(ranks))

@@ -45,10 +45,9 @@ func containsAny(model string, words []string) bool {
 	return false
 }
 
-// candidate is a device that a container fits on, with what it would take there.
+// candidate is a device that a container fits on.
 type candidate struct {
 	device   int
-	ask      device.Amount
 	rise     device.Amount // of the pod's peak there; zero for long-lived containers
 	fullness float64
 }
@@ -77,6 +76,7 @@ func (s *Scratch) greedyInits() bool {
 
 // choose places a container on the best devices it fits on, or reports that they are too few.
 func (s *Scratch) choose(c *container) bool {
+	n := c.request.Devices
 	s.ranks = s.ranks[:0]
 	for d := range s.rooms {
 		r, dev := &s.rooms[d], &s.node.Devices[d]
@@ -87,13 +87,17 @@ func (s *Scratch) choose(c *container) bool {
 		if s.beside(c, d, ask) != Fits {
 			continue
 		}
-		k := candidate{device: d, ask: ask, fullness: r.fullness}
+		k := candidate{device: d, fullness: r.fullness}
 		if c.init {
 			k.rise = s.rise(c, d, ask)
 		}
-		s.ranks = append(s.ranks, k)
+		switch {
+		case n > 1 || len(s.ranks) == 0:
+			s.ranks = append(s.ranks, k)
+		case s.better(&k, &s.ranks[0]):
+			s.ranks[0] = k // of one device only the best is kept
+		}
 	}
-	n := c.request.Devices
 	if len(s.ranks) < n {
 		return false
 	}
@@ -106,7 +110,7 @@ func (s *Scratch) choose(c *container) bool {
 		s.sort(best, n)
 	}
 	for _, k := range best[:n] {
-		s.take(c, k.device, k.ask)
+		s.take(c, k.device, c.request.On(s.node.Devices[k.device].Capacity.MemoryMiB))
 	}
 	return true
 }

@@ -111,7 +111,7 @@ func (s *Scratch) would(change func(d int, r *room)) bool {
 		fits = found || !complete
 	}
 	for d := range s.rooms {
-		s.rooms[d] = s.offer(d)
+		s.offer(d)
 	}
 	s.clear()
 	return fits
