@@ -18,12 +18,14 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// FeedOptions are a feed's default release policy and whom it tells. The functions are optional and must
+// FeedOptions are a feed's default release policy, what it leaves out and whom it tells. The functions are optional and must
 // not block; the objects they get are reduced by Transform and read only. OnPod is called by one
 // goroutine at a time, and so are OnNode and OnQuota; each may be called beside the others, and OnProblem
 // by any of them.
 type FeedOptions struct {
 	Release phase.Release
+	// WithoutNodes leaves the nodes out, for books of which only the namespaces are read.
+	WithoutNodes bool
 	// OnPod is told of every change of a bound pod with devices, after the book. old is nil for a new
 	// pod, new for one that is gone.
 	OnPod func(old, new *corev1.Pod, d ledger.Delta)
@@ -73,7 +75,9 @@ func NewFeed(client kubernetes.Interface, book *ledger.Book, o FeedOptions) *Fee
 		pods: informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, bound),
 	}
 	f.watch(f.pods, f.pod)
-	f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), f.node)
+	if !o.WithoutNodes {
+		f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), f.node)
+	}
 	f.watch(informers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}), f.quota)
 	return f
 }
