@@ -3,6 +3,7 @@ package classifiergen
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -81,11 +82,4 @@ func rewrite(text []byte, blocks map[string][]string) ([]byte, error) {
 	return []byte(strings.Join(out, "\n")), nil
 }
 
-func names(blocks map[string][]string) []string {
-	var all []string
-	for name := range blocks {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func names(blocks map[string][]string) []string { return slices.Sorted(maps.Keys(blocks)) }

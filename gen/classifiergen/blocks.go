@@ -18,7 +18,8 @@ func blocks(all []families.Family) map[string][]string {
 }
 
 // matchConditions selects the pods with a family's resource in any container, or with a protected
-// annotation. Ephemeral containers are not looked at: Kubernetes allows them no resources. The cost is
+// annotation. Ephemeral containers are not looked at: Kubernetes allows them no resources. Only the
+// containers can be null (a pod that is yet to be refused for having none). The cost is
 // a few hundred units for an ordinary pod, where a request may spend millions: each container's few
 // resource names are looked up in one constant list, which the API server folds into a set.
 func matchConditions(all []families.Family) []string {
@@ -31,7 +32,7 @@ func matchConditions(all []families.Family) []string {
 	lines := []string{
 		"- name: devices-or-records",
 		"  expression: >-",
-		"    [object.spec.?containers.orValue([]), object.spec.?initContainers.orValue([])].exists(containers,",
+		"    [object.spec.containers == null ? [] : object.spec.containers, object.spec.?initContainers.orValue([])].exists(containers,",
 		"      containers.exists(c,",
 		"        [c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})].exists(amounts,",
 		"          amounts.exists(name, name in [",

@@ -1,9 +1,10 @@
 package classifiergen
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/gengo/v2/codetags"
@@ -38,7 +39,9 @@ func declarations(pkg *types.Package) ([]declaration, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("package %s declares no family: mark a type with %sfamily=WORD", pkg.Path, prefix)
 	}
-	slices.SortFunc(all, func(a, b declaration) int { return strings.Compare(a.Word, b.Word) })
+	slices.SortFunc(all, func(a, b declaration) int {
+		return cmp.Or(cmp.Compare(a.Word, b.Word), cmp.Compare(a.Name, b.Name))
+	})
 	return all, distinct(all)
 }
 
@@ -71,14 +74,14 @@ func family(tags map[string][]string) (families.Family, error) {
 	}
 	for _, name := range m.take("advertised") {
 		if !slices.Contains(f.Resources(), corev1.ResourceName(name)) {
-			m.fail("advertised", fmt.Sprintf("%q is none of the family's resources", name))
+			m.fail("advertised", fmt.Sprintf("has value %q, which is none of the family's resources", name))
 		}
 		f.Advertised = append(f.Advertised, corev1.ResourceName(name))
 	}
 	if len(f.Advertised) == 0 {
 		m.fail("advertised", "is missing: name the resource that kubelet advertises")
 	}
-	for name := range m.values {
+	for _, name := range slices.Sorted(maps.Keys(m.values)) {
 		m.fail(name, "is unknown: see package families for the markers")
 	}
 	return f, m.err

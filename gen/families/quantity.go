@@ -41,7 +41,7 @@ const maxInt64 = 1<<63 - 1
 // A decimal suffix is a way to write a number, and the API server rewrites numbers so (1000 is 1k).
 func (f *Family) number(name corev1.ResourceName, q resource.Quantity, least, most int64, none string) (int64, error) {
 	if q.Format == resource.BinarySI {
-		return 0, fmt.Errorf("%s: %s means %s bytes: write %s", name, q.String(), q.AsDec().String(), f.instead(name, q))
+		return 0, fmt.Errorf("%s: %s means %d bytes: write %s", name, q.String(), q.Value(), f.instead(name, q))
 	}
 	if q.Sign() < 0 {
 		return 0, fmt.Errorf("%s: %s is negative: write a whole number of at least %d", name, q.String(), least)
