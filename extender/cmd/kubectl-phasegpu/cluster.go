@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl knows
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/phasegpu/phasegpu/extender/internal/input"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// cluster is the cluster of the user's kubeconfig.
+type cluster struct {
+	client    corev1client.CoreV1Interface
+	namespace string
+}
+
+// fileNamespace is the namespace of objects in files that name none, when no cluster is asked.
+func (o *options) fileNamespace() string {
+	if o.namespace != "" {
+		return o.namespace
+	}
+	return metav1.NamespaceDefault
+}
+
+func (o *options) cluster() (*cluster, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}
+	overrides.Context.Namespace = o.namespace
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to ask: %w", err)
+	}
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("no cluster to ask: %w", err)
+	}
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.UserAgent = "kubectl-phasegpu"
+	config.QPS = -1 // a person's command makes few requests; no need to wait between them
+	client, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{client, namespace}, nil
+}
+
+// pods adds the pods of these names; one that cannot be read is a problem of the set.
+func (c *cluster) pods(ctx context.Context, set *input.Set, names []string) {
+	for _, name := range names {
+		source := input.Source{Object: "Pod " + c.namespace + "/" + name}
+		pod, err := c.client.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			set.Problems = append(set.Problems, input.Problem{Source: source, Err: err})
+			continue
+		}
+		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+	}
+}
+
+// podsWithDevices adds all pods that ask for devices and match a label selector.
+func (c *cluster) podsWithDevices(ctx context.Context, set *input.Set, everywhere bool, selector string) error {
+	namespace := c.namespace
+	if everywhere {
+		namespace = metav1.NamespaceAll
+	}
+	return c.eachPod(ctx, namespace, metav1.ListOptions{LabelSelector: selector}, func(pod *corev1.Pod) {
+		source := input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}
+		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+	})
+}
+
+// state adds what pods are placed on: the nodes, the pods with devices on them, and the quotas.
+func (c *cluster) state(ctx context.Context, set *input.Set) error {
+	nodes, err := c.client.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("nodes cannot be listed (give --nodes FILE instead): %w", err)
+	}
+	for i := range nodes.Items {
+		set.Nodes = append(set.Nodes, &nodes.Items[i])
+	}
+	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
+	err = c.eachPod(ctx, metav1.NamespaceAll, bound, func(pod *corev1.Pod) {
+		source := input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}
+		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+	})
+	if err != nil {
+		return err
+	}
+	quotas, err := c.client.ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("quotas cannot be listed (give --nodes FILE instead): %w", err)
+	}
+	for i := range quotas.Items {
+		set.Quotas = append(set.Quotas, &quotas.Items[i])
+	}
+	return nil
+}
+
+// eachPod lists pods page by page and keeps none that asks for no device.
+func (c *cluster) eachPod(ctx context.Context, namespace string, options metav1.ListOptions, each func(*corev1.Pod)) error {
+	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return c.client.Pods(namespace).List(ctx, options)
+	})
+	err := list.EachListItem(ctx, options, func(object runtime.Object) error {
+		if pod := object.(*corev1.Pod); kube.Asks(&pod.Spec) {
+			each(pod)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("pods cannot be listed: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+// Package fit tells where pods would be scheduled: it places them one after the other on the books of a
+// cluster, with the same rules as the extender, and says why one fits nowhere.
+package fit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Report is the JSON document.
+type Report struct {
+	Pods []Placement `json:"pods"` // in the order in which they were placed
+}
+
+// Placement is where one pod goes, or why it goes nowhere.
+type Placement struct {
+	Name       string            `json:"name"`
+	Node       *string           `json:"node"`       // null when it fits nowhere
+	Allocation [][]string        `json:"allocation"` // UUIDs by container position, null when it fits nowhere
+	Reasons    map[string]string `json:"reasons,omitempty"`
+
+	pod      *corev1.Pod
+	shares   device.Allocation
+	refusals []refusal // by node, in node order
+}
+
+// Policies are what applies to pods that say nothing themselves.
+type Policies struct {
+	Release      phase.Release
+	Node, Device placement.Policy
+}
+
+// Cluster is what pods are placed on. It is changed by placing pods.
+type Cluster struct {
+	policies Policies
+	book     *ledger.Book
+	nodes    []*corev1.Node
+	held     native
+	placed   int
+}
+
+// New returns a cluster of these nodes, bound pods and quotas. Pods without a node are left out.
+// Of two nodes with one name the second counts. problem is called with what cannot be read, and nothing
+// else is lost by it.
+func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, p Policies, problem func(object string, err error)) *Cluster {
+	c := &Cluster{policies: p, book: ledger.New(), held: native{}}
+	for _, node := range nodes {
+		node, assumed := withAllocatable(node)
+		if assumed != nil {
+			problem("Node "+node.Name, assumed)
+		}
+		facts := kube.Node(node)
+		if facts.Unreadable != "" {
+			problem("Node "+node.Name, errors.New(facts.Unreadable))
+		}
+		c.book.SetNode(facts)
+		c.nodes = slices.DeleteFunc(c.nodes, func(n *corev1.Node) bool { return n.Name == node.Name })
+		c.nodes = append(c.nodes, node)
+	}
+	for _, quota := range quotas {
+		facts, err := kube.Quota(quota)
+		if err != nil {
+			problem("ResourceQuota "+quota.Namespace+"/"+quota.Name, err)
+		}
+		c.book.SetQuota(facts)
+	}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		facts := kube.LedgerPod(pod, p.Release)
+		if facts.UID == "" {
+			facts.UID = pod.Namespace + "/" + pod.Name
+		}
+		if c.book.Pod(facts.UID) != nil {
+			continue // given twice
+		}
+		if facts.Unreadable != "" {
+			problem("Pod "+pod.Namespace+"/"+pod.Name, errors.New(facts.Unreadable))
+		}
+		c.book.Observe(facts)
+		if facts.First != phase.None {
+			c.held.add(pod.Spec.NodeName, pod)
+		}
+	}
+	return c
+}
+
+// Nodes returns the number of nodes.
+func (c *Cluster) Nodes() int { return len(c.nodes) }
+
+// Place books a pod on the best node on which it fits, first by score, then by the order of the nodes.
+// The error is about the pod itself and names the field.
+func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
+	asked, err := kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := kube.Release(pod, c.policies.Release); err != nil {
+		return nil, err
+	}
+	type candidate struct {
+		node  string
+		score float64
+	}
+	var candidates []candidate
+	result := &Placement{Name: pod.Name, pod: pod}
+	for _, node := range c.nodes {
+		score, refused := c.look(node, pod, asked)
+		if refused != nil {
+			result.refusals = append(result.refusals, *refused)
+			continue
+		}
+		candidates = append(candidates, candidate{node.Name, score})
+	}
+	slices.SortStableFunc(candidates, func(x, y candidate) int { return cmp.Compare(y.score, x.score) })
+	for _, at := range candidates {
+		allocation, err := c.bookOn(at.node, pod, asked)
+		if err != nil {
+			result.refusals = append(result.refusals, *plain(at.node, err.Error()))
+			continue
+		}
+		result.place(at.node, allocation)
+		c.held.add(at.node, pod)
+		return result, nil
+	}
+	result.Reasons = map[string]string{}
+	for _, r := range result.refusals {
+		result.Reasons[r.node] = r.sentence
+	}
+	return result, nil
+}
+
+// look fits a pod on one node without booking it: the node's score, or why it does not fit.
+func (c *Cluster) look(node *corev1.Node, pod *corev1.Pod, asked *placement.Pod) (float64, *refusal) {
+	if sentence := unschedulable(node, pod); sentence != "" {
+		return 0, plain(node.Name, sentence)
+	}
+	if !kube.Asks(&pod.Spec) {
+		return 0, nil
+	}
+	view := c.book.Node(node.Name)
+	if view.Unreadable != "" {
+		return 0, plain(node.Name, "takes no new pods with devices: "+view.Unreadable)
+	}
+	allocation, reason := placement.Fit(view.Placement(), asked)
+	if reason != placement.Fits {
+		name := func(position int) string { return kube.Container(&pod.Spec, position).Name }
+		return 0, refuse(node.Name, placement.Explain(view.Placement(), asked), name)
+	}
+	if sentence := c.held.lacks(node, pod); sentence != "" {
+		return 0, plain(node.Name, sentence)
+	}
+	return placement.Score(view.Placement(), asked, allocation), nil
+}
+
+// bookOn books the pod on a node, quota included.
+func (c *Cluster) bookOn(node string, pod *corev1.Pod, asked *placement.Pod) (device.Allocation, error) {
+	if !kube.Asks(&pod.Spec) {
+		return make(device.Allocation, len(asked.Classes)), nil
+	}
+	facts := kube.LedgerPod(pod, c.policies.Release)
+	facts.Node, facts.First = node, 0              // it will run from the start, whatever its status in a file says
+	facts.UID = fmt.Sprintf("placed-%d", c.placed) // a file's pods have none, and one may be given twice
+	c.placed++
+	allocation, _, err := c.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
+		allocation, reason := placement.Fit(v.Placement(), asked)
+		if reason != placement.Fits {
+			return nil, errors.New(reason.String())
+		}
+		return allocation, nil
+	})
+	if over := (*ledger.QuotaError)(nil); errors.As(err, &over) {
+		return nil, over
+	}
+	return allocation, err
+}
+
+func (p *Placement) place(node string, allocation device.Allocation) {
+	p.Node, p.shares, p.refusals = &node, allocation, nil
+	p.Allocation = make([][]string, len(allocation))
+	for i, shares := range allocation {
+		p.Allocation[i] = []string{}
+		for _, s := range shares {
+			p.Allocation[i] = append(p.Allocation[i], s.UUID)
+		}
+	}
+}
