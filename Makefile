@@ -1,0 +1,77 @@
+# `make help` says what there is. Every target works on all modules of go.work.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Directories of the modules, relative: "core gen …".
+MODULES = $(shell sed -n 's|^[[:space:]]*\./||p' go.work)
+# Every package of the workspace. Commands that take packages see all modules at once through go.work.
+PACKAGES = $(MODULES:%=./%/...)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+
+# Tests of these build or read what lies outside their own module, so the go command cannot know when a
+# remembered result is stale. One control plane at a time is enough for a small machine.
+WHOLE_TREE = ./hack/... ./e2e/...
+TEST = go test -json -race $(TESTFLAGS)
+
+FUZZTIME ?= 30s
+STEPS ?= 2000000
+
+.PHONY: help
+help: ## Show this help.
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r target what; do \
+		printf '  make %-10s %s\n' "$$target" "$$what"; done
+
+.PHONY: demo
+demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it running).
+	@go run ./e2e/cmd/demo
+
+.PHONY: build
+build: ## Build all commands, static, into bin/.
+	@mkdir -p bin
+	@for dir in $(wildcard $(MODULES:%=%/cmd/*)); do \
+		echo "build $$dir"; \
+		CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
+	done
+
+.PHONY: test
+test: ## Run every test with the race detector; builds the control plane first when it is missing.
+	@{ failed=0; \
+	$(TEST) $(filter-out $(WHOLE_TREE),$(PACKAGES)) || failed=1; \
+	go run ./e2e/controlplane/cmd/controlplane-build || failed=1; \
+	$(TEST) -count=1 -p=1 -timeout=40m $(WHOLE_TREE) || failed=1; \
+	exit $$failed; } | go run ./hack/testcount
+
+.PHONY: verify
+verify: ## Check all that is not a test: generated code, modules, imports, manifests, format, lint.
+	@hack/verify
+
+.PHONY: generate
+generate: ## Write what follows from the declarations of device families.
+	@go run ./gen/cmd/classifier-gen --families ./gen/families --out ./gen/classify \
+		$$(grep -rl 'BEGIN GENERATED' --include='*.md' --include='*.yaml' .)
+
+.PHONY: format
+format: ## Format all Go code.
+	@gofmt -l -w .
+
+.PHONY: lint
+lint: ## Run gofmt, go vet and staticcheck.
+	@failed=0; \
+	unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; failed=1; fi; \
+	go vet $(PACKAGES) || failed=1; \
+	$$(GOWORK=off go -C hack/tools tool -n staticcheck) $(PACKAGES) || failed=1; \
+	exit $$failed
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=pattern selects).
+	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem \
+		$$(grep -rl '^func Benchmark' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME, and the ledger's property test for STEPS steps.
+	@FUZZTIME=$(FUZZTIME) LEDGER_STEPS=$(STEPS) hack/fuzz
