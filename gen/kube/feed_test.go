@@ -1,0 +1,368 @@
+package kube_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// log is what a feed has told, in order.
+type log struct {
+	mu       sync.Mutex
+	pods     []string
+	problems []string
+}
+
+func (l *log) copy(lines *[]string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(*lines)
+}
+
+// feed runs a feed for the length of a test.
+func feed(t *testing.T, client kubernetes.Interface) (*kube.Feed, *ledger.Book, *log) {
+	t.Helper()
+	book, told := ledger.New(), &log{}
+	f := kube.NewFeed(client, book, kube.FeedOptions{
+		Release: phase.PerInit,
+		OnPod: func(old, new *corev1.Pod, d ledger.Delta) {
+			told.mu.Lock()
+			defer told.mu.Unlock()
+			line := fmt.Sprintf("%s→%s", uid(old), uid(new))
+			if d.Raised {
+				line += " raised"
+			}
+			if d.Released {
+				line += " released"
+			}
+			told.pods = append(told.pods, line)
+		},
+		OnProblem: func(object runtime.Object, err error) {
+			told.mu.Lock()
+			defer told.mu.Unlock()
+			told.problems = append(told.problems, fmt.Sprintf("%T %s: %v", object, object.(metav1.Object).GetName(), err))
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	eventually(t, f.Synced, "the feed to be synced")
+	return f, book, told
+}
+
+func uid(p *corev1.Pod) types.UID {
+	if p == nil {
+		return ""
+	}
+	return p.UID
+}
+
+// eventually waits for a condition, for a minute at most.
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited a minute for %s", what)
+		}
+	}
+}
+
+// gpu returns a pod with an init container of 20000 MiB and an app of 5000 on one card.
+func gpu(name string, id types.UID) *corev1.Pod {
+	p := bound(name, []corev1.Container{container("i", "nvidia.com/gpumem", "20000")}, []corev1.Container{container("a", "nvidia.com/gpumem", "5000")},
+		nvidiaRecord, "G,NVIDIA,20000,0:;G,NVIDIA,5000,0:;")
+	p.UID = id
+	return p
+}
+
+func held(b *ledger.Book) int64 {
+	v := b.Node("node-1")
+	if v == nil || len(v.Held) == 0 {
+		return -1
+	}
+	return v.Held[0].MemoryMiB
+}
+
+// TestFeed plays a day of one node.
+func TestFeed(t *testing.T) {
+	server, client := newAPIServer(t)
+	server.put(node(nvidiaList, card("G")))
+	server.put(quota("q", "limits.nvidia.com/gpumem", "30000"))
+	server.put(gpu("p", "u1"))
+	server.put(bound("plain", nil, []corev1.Container{container("a", "cpu", "1")}))
+	f, book, told := feed(t, client)
+	if got := held(book); got != 20000 {
+		t.Fatalf("once synced %d MiB are held, want 20000", got)
+	}
+	if server.pods != "spec.nodeName!=" {
+		t.Errorf("pods are watched by field selector %q, want spec.nodeName!=", server.pods)
+	}
+	if f.Pod("team", "p") == nil || f.Pod("team", "plain") != nil || f.Pod("team", "none") != nil {
+		t.Error("Pod must return the pods with devices and no others")
+	}
+
+	done := gpu("p", "u1")
+	done.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+	server.put(done)
+	eventually(t, func() bool { return held(book) == 5000 }, "the init container's memory to be released")
+
+	server.disconnect(func() { // while nobody looks, another pod takes the name
+		server.remove(done)
+		server.put(gpu("p", "u2"))
+	})
+	eventually(t, func() bool { return held(book) == 20000 && book.Pod("u1") == nil }, "the new pod of the same name")
+
+	server.disconnect(func() { server.remove(gpu("p", "u2")) })
+	eventually(t, func() bool { return held(book) == 0 && book.Pod("u2") == nil }, "a pod whose end was missed")
+
+	want := []string{"→u1 raised", "u1→u1 released", "u1→ released", "→u2 raised", "u2→ released"}
+	if diff := cmp.Diff(want, told.copy(&told.pods)); diff != "" {
+		t.Errorf("OnPod (-want +got):\n%s", diff)
+	}
+
+	over := map[string]ledger.Charge{"NVIDIA": {MemoryMiB: 30001}}
+	if book.CheckQuota("team", "", ledger.Scope{}, over) == nil {
+		t.Error("the quota of 30000 lets 30001 pass")
+	}
+	server.put(quota("q", "limits.nvidia.com/gpumem", "30001"))
+	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil }, "the larger quota")
+	server.put(quota("q", "limits.nvidia.com/gpumem", "0"))
+	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) != nil }, "the quota of 0")
+	server.remove(quota("q"))
+	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil }, "no quota")
+	server.remove(node())
+	eventually(t, func() bool { return book.Node("node-1") == nil }, "no node")
+	if problems := told.copy(&told.problems); len(problems) != 0 {
+		t.Errorf("problems: %v", problems)
+	}
+	if s := book.Stats(); s != (ledger.Stats{}) {
+		t.Errorf("the book counts %+v, want nothing", s)
+	}
+}
+
+// TestFeedProblems: each is told once, however often the object changes or is listed again, and once
+// more when it is another problem.
+func TestFeedProblems(t *testing.T) {
+	server, client := newAPIServer(t)
+	server.put(node(nvidiaList, "garbage"))
+	server.put(quota("q", "limits.nvidia.com/gpumem", "16Gi"))
+	bad := gpu("bad", "u1")
+	bad.Annotations[nvidiaRecord] = "G0,abc,;"
+	server.put(bad)
+	foreign := bound("foreign", nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")})
+	server.put(foreign)
+	never := gpu("never", "u2")
+	never.Annotations["phasegpu.io/release"] = "never"
+	never.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+	server.put(never)
+	ended := gpu("ended", "u3")
+	ended.Annotations[nvidiaRecord], ended.Status.Phase = "G0,abc,;", corev1.PodSucceeded
+	server.put(ended)
+	_, book, told := feed(t, client)
+
+	again := func() {
+		bad.Status.Phase, never.Status.Phase = corev1.PodRunning, corev1.PodRunning
+		now := at(1)
+		bad.Status.StartTime = &now
+		server.put(bad)
+		server.put(never)
+		server.put(node(nvidiaList, "garbage", "example.com/note", "x"))
+		q := quota("q", "limits.nvidia.com/gpumem", "16Gi")
+		q.Status.Used = list("limits.nvidia.com/gpumem", "0")
+		server.put(q)
+	}
+	again()
+	server.disconnect(again)
+	bad.Annotations[nvidiaRecord] = "too short"
+	server.put(bad)
+	server.put(node(nvidiaList, card("G")))
+	eventually(t, func() bool {
+		return held(book) == 20000 && strings.Contains(strings.Join(told.copy(&told.problems), "\n"), "too short")
+	}, "the last changes")
+
+	got := told.copy(&told.problems)
+	slices.Sort(got)
+	want := []string{
+		`*v1.Node node-1: annotation hami.io/node-nvidia-register`,
+		`*v1.Pod bad: annotation hami.io/vgpu-devices-allocated`,
+		`*v1.Pod bad: annotation hami.io/vgpu-devices-allocated`,
+		`*v1.Pod foreign: asks for devices and is on node node-1 without a record of which`,
+		`*v1.Pod never: annotation phasegpu.io/release: release policy "never" is unknown`,
+		`*v1.ResourceQuota q: ResourceQuota team/q: key limits.nvidia.com/gpumem blocks until it is mended`,
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d problems, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("problem %d is\n%s, want\n%s…", i, got[i], want[i])
+		}
+	}
+	if book.Pod("u1").Unreadable == "" {
+		t.Error("the bad record does not keep its node shut")
+	}
+}
+
+// TestRelist: what is listed from the API server itself rules over events that come late (case 20).
+func TestRelist(t *testing.T) {
+	server, client := newAPIServer(t)
+	server.put(node(nvidiaList, card("G")))
+	server.put(gpu("p", "u1"))
+	server.put(gpu("q", "u2"))
+	f, book, _ := feed(t, client)
+	var changed []ledger.Delta
+	var pods []*corev1.Pod
+	server.disconnect(func() { server.remove(gpu("q", "u2")) })
+	pods, changed, err := f.Relist(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods) != 1 || pods[0].UID != "u1" || len(changed) > 1 {
+		t.Errorf("listed %d pods and %d changes", len(pods), len(changed))
+	}
+	if held(book) != 20000 || book.Pod("u2") != nil {
+		t.Errorf("%d MiB are held, want those of u1 alone", held(book))
+	}
+	server.put(gpu("r", "u3"))
+	eventually(t, func() bool { return held(book) == 40000 }, "a pod that came after the list")
+	if n := book.Stats().UnknownReleases; n != 0 {
+		t.Errorf("the end of a pod that the list had ended already was counted as %d double releases", n)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := f.Relist(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	if held(book) != 40000 {
+		t.Error("a failed list changed the books")
+	}
+}
+
+// TestFeedEqualsRecomputation: after random changes, seen and missed, the book is what a new one would
+// be that were told the present state alone (cases 20, 21, 26).
+func TestFeedEqualsRecomputation(t *testing.T) {
+	seed := rand.Int63()
+	rng := rand.New(rand.NewSource(seed))
+	server, client := newAPIServer(t)
+	_, book, _ := feed(t, client)
+	live := map[string]*corev1.Pod{}
+	var nodes []*corev1.Node
+	next := 0
+	step := func() {
+		name := fmt.Sprintf("p%d", rng.Intn(12))
+		p := live[name]
+		switch {
+		case rng.Intn(10) == 0 && len(nodes) > 0:
+			server.remove(nodes[0])
+			nodes = nil
+		case rng.Intn(10) == 0:
+			nodes = []*corev1.Node{node(nvidiaList, card([]string{"G", "H"}[rng.Intn(2)]))}
+			server.put(nodes[0])
+		case p == nil:
+			next++
+			p = gpu(name, types.UID(fmt.Sprintf("u%d", next)))
+			switch rng.Intn(4) {
+			case 0:
+				p = bound(name, nil, []corev1.Container{container("a", "cpu", "1")})
+				p.UID = types.UID(fmt.Sprintf("u%d", next))
+			case 1:
+				p.Annotations[nvidiaRecord] = "bad"
+			}
+			live[name] = p
+			server.put(p)
+		case rng.Intn(3) == 0:
+			server.remove(p)
+			delete(live, name)
+		default:
+			switch rng.Intn(4) {
+			case 0:
+				p.Status.Phase = corev1.PodSucceeded
+			case 1:
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+			case 2:
+				p.Status.InitContainerStatuses = []corev1.ContainerStatus{running("i", 3)}
+			default:
+				delete(p.Annotations, nvidiaRecord)
+			}
+			server.put(p)
+		}
+	}
+	for round := range 20 {
+		changes := func() {
+			for range 50 {
+				step()
+			}
+		}
+		if round%10 == 5 {
+			server.disconnect(changes)
+		} else {
+			changes()
+		}
+		want := ledger.New()
+		for _, n := range nodes {
+			want.SetNode(kube.Node(n))
+		}
+		for _, p := range live {
+			if kube.Tracked(p) {
+				want.Observe(kube.LedgerPod(p, phase.PerInit))
+			}
+		}
+		eventually(t, func() bool { return picture(book) == picture(want) }, fmt.Sprintf("the books of seed %d, round %d, to be\n%s\nnot\n%s", seed, round, picture(want), picture(book)))
+	}
+	if n := book.Stats(); n.UnknownReleases != 0 || n.Broken != 0 {
+		t.Errorf("seed %d: the book counts %+v", seed, n)
+	}
+}
+
+// picture is what a book says, without what depends on the way it got there.
+func picture(b *ledger.Book) string {
+	var s strings.Builder
+	for _, v := range b.Nodes() {
+		fmt.Fprintf(&s, "node %s known %t devices %v held %v missing %v unreadable %v\n", v.Name, v.Known, v.Devices, v.Held, v.Missing, v.Unreadable != "")
+	}
+	for _, e := range b.Pods() {
+		fmt.Fprintf(&s, "pod %s %s on %s reserves %v problem %q\n", e.Name, e.UID, e.Node, e.Reserved, e.Problem)
+	}
+	return s.String()
+}
+
+func TestConfig(t *testing.T) {
+	given := &rest.Config{Host: "x", QPS: 5}
+	got := kube.Config(given)
+	if got.ContentType != runtime.ContentTypeProtobuf || !strings.HasPrefix(got.AcceptContentTypes, runtime.ContentTypeProtobuf+",") || got.Host != "x" {
+		t.Errorf("got %+v", got)
+	}
+	if given.ContentType != "" {
+		t.Error("the given configuration was changed")
+	}
+}
