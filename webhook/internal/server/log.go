@@ -19,6 +19,7 @@ func Logger(level string, w io.Writer) (*zap.Logger, error) {
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	encoding.EncodeDuration = zapcore.StringDurationEncoder
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(w)), at))
 	klog.SetLogger(zapr.NewLogger(log.Named("client-go")))
 	return log, nil

@@ -142,7 +142,7 @@ func TestServeFromStartToDrain(t *testing.T) {
 }
 
 func TestServeEndsWhenAPortFails(t *testing.T) {
-	o := Options{Admission: listen(t), Health: listen(t), TLS: &tls.Config{}, Log: zap.NewNop(), Metrics: prometheus.NewRegistry(),
+	o := Options{Admission: listen(t), Health: listen(t), TLS: NewCertificate("", "", zap.NewNop()).TLS(), Log: zap.NewNop(), Metrics: prometheus.NewRegistry(),
 		Ready: func() error { return nil }, Handler: http.NotFoundHandler()}
 	o.Health.Close()
 	if err := Serve(t.Context(), o); err == nil || !strings.Contains(err.Error(), "health") {
