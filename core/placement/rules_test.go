@@ -128,12 +128,18 @@ func TestFit(t *testing.T) {
 		{"not bound", cards(9, 9, 9).numa("012"), pod("A", devices(2, 5, 0)), "ab", Fits},
 		{"each container by itself", cards(9, 9).numa("01"), pod("AA", ask(9, 0), ask(9, 0)).bound(), "a b", Fits},
 
+		{"the node that is emptier on the whole", cards(99, 99, 99, 99).numa("0011").with(1, 90, 0).with(2, 30, 0).with(3, 30, 0), pod("A", devices(2, 5, 0)).bound().spread(), "cd", Fits},
+		{"the node where an init raises less on the whole, though it is fuller", cards(30, 65, 35, 35).numa("0011").with(0, 0, 60).with(2, 5, 0).with(3, 5, 0),
+			pod("IAAA", devices(2, 30, 0), ask(60, 0), ask(20, 50), ask(20, 50)).bound().spread(), "cd b c d", Fits},
+
 		// Which of several.
 		{"binpack: the fullest that fits", cards(16384, 16384, 16384).with(1, 5000, 0).with(2, 16000, 0), pod("A", ask(1000, 0)), "b", Fits},
 		{"spread: the emptiest", cards(16384, 16384, 16384).with(0, 100, 0).with(1, 5000, 0), pod("A", ask(1000, 0)).spread(), "c", Fits},
 		{"binpack: together", cards(16384, 16384), pod("AA", ask(1000, 0), ask(1000, 0)), "a a", Fits},
 		{"spread: apart", cards(16384, 16384), pod("AA", ask(1000, 0), ask(1000, 0)).spread(), "a b", Fits},
 		{"lowest index", cards(16384, 16384, 16384).but(0, func(d *device.Device) { d.Index = 7 }), pod("A", ask(1000, 0)), "b", Fits},
+		{"then the place in the list", cards(9, 9, 9).with(2, 5, 0).but(1, func(d *device.Device) { d.Index = 0 }).but(2, func(d *device.Device) { d.Index = 0 }),
+			pod("A", devices(3, 1, 0)), "cab", Fits},
 		{"the init goes where its app is", cards(16384, 16384, 16384).with(0, 3000, 0), pod("IA", ask(8000, 0), ask(14000, 0)), "b b", Fits},
 		{"even when spreading", cards(16384, 16384), pod("IIA", ask(8000, 0), ask(8000, 0), ask(10000, 0)).spread(), "a a a", Fits},
 		{"the init goes where its app is not when there is no room", cards(16384, 16384).with(0, 8000, 0), pod("SIA", ask(6000, 0), ask(9000, 0), ask(2000, 0)), "a b a", Fits},

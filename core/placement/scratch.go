@@ -120,13 +120,8 @@ func (s *Scratch) load(n Node, p *Pod, from int) {
 	s.turns = append(s.turns, turn)
 	for i := range s.containers {
 		c := &s.containers[i]
-		switch {
-		case c.init:
+		if c.last = last; c.init {
 			c.last = c.first
-		case p.Classes[c.position] == phase.App:
-			c.first, c.last = last, last
-		default:
-			c.last = last
 		}
 	}
 
@@ -139,7 +134,8 @@ func (s *Scratch) load(n Node, p *Pod, from int) {
 	s.clear()
 }
 
-// addContainer appends a container whose first phase is the next one, keeping the memory of its choices.
+// addContainer appends a container whose first phase is the next one (of an app: the last, as all inits
+// are declared before), keeping the memory of its choices.
 func (s *Scratch) addContainer(position int, init bool) {
 	var chosen []choice
 	if k := len(s.containers); k < cap(s.containers) {

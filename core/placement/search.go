@@ -88,7 +88,8 @@ func (s *Scratch) prepare(m int) {
 		q.order = append(q.order, k.device)
 	}
 
-	// Binpack tries full sets first, Spread single containers, both the empty set last.
+	// Binpack tries full sets first, Spread single containers, both the empty set last: a device that was
+	// given up on is left with nothing taken.
 	q.sets = q.sets[:0]
 	for n := 1; n <= m; n++ {
 		size := n
@@ -194,9 +195,6 @@ func (s *Scratch) countLater() {
 func (s *Scratch) descend(depth, state int) bool {
 	q := &s.search
 	if state == 0 {
-		for i := depth; i < len(q.taken); i++ {
-			q.taken[i] = 0
-		}
 		return true
 	}
 	m := len(q.parts)
