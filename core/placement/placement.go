@@ -44,9 +44,11 @@ func (n Node) held(d int) device.Usage {
 	return device.Usage{}
 }
 
-// Selector restricts the devices a pod may use. Empty lists restrict nothing. A model matches when it
-// contains the word, ignoring case.
+// Selector restricts the devices a pod may use of one family; containers that ask for another family
+// are not concerned. Empty lists restrict nothing. A model matches when it contains the word, ignoring
+// case.
 type Selector struct {
+	Family                 string // type word; "" restricts every family
 	UseUUIDs, AvoidUUIDs   []string
 	UseModels, AvoidModels []string
 }

@@ -118,6 +118,8 @@ func TestFit(t *testing.T) {
 		{"avoid UUID", cards(16384, 16384), pod("A", ask(1, 0)).selecting(Selector{AvoidUUIDs: []string{"a", "bb"}}), "b", Fits},
 		{"use model, ignoring case", cards(16384, 16384).but(1, model("Tesla V100")), pod("A", ask(1, 0)).selecting(Selector{UseModels: []string{"H100", "v100"}}), "b", Fits},
 		{"avoid model", cards(16384, 16384), pod("A", ask(1, 0)).selecting(Selector{AvoidModels: []string{"nvidia a1"}}), "", NotSelected},
+		{"a family's selectors leave other families alone", cards(16384, 16384).but(0, onAMD), pod("AA", ask(1000, 0), amd).selecting(Selector{Family: "NVIDIA", UseUUIDs: []string{"b"}}), "b a", Fits},
+		{"a selector without a family restricts all", cards(16384, 16384).but(0, onAMD), pod("AA", ask(1000, 0), amd).selecting(Selector{UseUUIDs: []string{"b"}}), "", NotSelected},
 		{"the selectors bind every container", cards(16384, 16384), pod("AA", ask(10000, 0), ask(10000, 0)).selecting(Selector{AvoidUUIDs: []string{"b"}}), "", CapacityTooSmall},
 
 		// NUMA nodes.

@@ -24,6 +24,8 @@ func (p *Pod) refuses(dev *device.Device) Reason {
 
 func (s *Selector) admits(dev *device.Device) bool {
 	switch {
+	case s.Family != "" && s.Family != dev.Family:
+		return true
 	case len(s.UseUUIDs) > 0 && !slices.Contains(s.UseUUIDs, dev.UUID),
 		slices.Contains(s.AvoidUUIDs, dev.UUID),
 		len(s.UseModels) > 0 && !containsAny(dev.Model, s.UseModels),

@@ -87,9 +87,10 @@ func sound(n Node, p *Pod, a device.Allocation, k, d int) bool {
 func usable(p *Pod, d device.Device) bool {
 	word := func(w string) bool { return strings.Contains(strings.ToLower(d.Model), strings.ToLower(w)) }
 	s := p.Selector
-	return d.Healthy && !d.Cordoned && d.Mode != device.MIG &&
+	selected := s.Family != "" && s.Family != d.Family ||
 		(len(s.UseUUIDs) == 0 || slices.Contains(s.UseUUIDs, d.UUID)) && !slices.Contains(s.AvoidUUIDs, d.UUID) &&
-		(len(s.UseModels) == 0 || slices.ContainsFunc(s.UseModels, word)) && !slices.ContainsFunc(s.AvoidModels, word)
+			(len(s.UseModels) == 0 || slices.ContainsFunc(s.UseModels, word)) && !slices.ContainsFunc(s.AvoidModels, word)
+	return selected && d.Healthy && !d.Cordoned && d.Mode != device.MIG
 }
 
 func aliveFrom(p phase.Pod, position, from int) bool {

@@ -16,6 +16,8 @@ const (
 	ReleaseAnnotation      = "phasegpu.io/release"
 	NudgeAnnotation        = "phasegpu.io/nudge"
 
+	// SelectorFamily is the family whose devices the four selectors below restrict.
+	SelectorFamily      = "NVIDIA"
 	UseUUIDAnnotation   = "nvidia.com/use-gpuuuid"
 	NoUseUUIDAnnotation = "nvidia.com/nouse-gpuuuid"
 	UseTypeAnnotation   = "nvidia.com/use-gputype"

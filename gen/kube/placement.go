@@ -21,6 +21,7 @@ func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, 
 		Classes:  Classes(&pod.Spec),
 		Requests: requests,
 		Selector: placement.Selector{
+			Family:      wire.SelectorFamily,
 			UseUUIDs:    wire.DecodeList(pod.Annotations[wire.UseUUIDAnnotation]),
 			AvoidUUIDs:  wire.DecodeList(pod.Annotations[wire.NoUseUUIDAnnotation]),
 			UseModels:   wire.DecodeList(pod.Annotations[wire.UseTypeAnnotation]),

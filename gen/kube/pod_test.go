@@ -176,7 +176,7 @@ func TestPlacementPod(t *testing.T) {
 	want := &placement.Pod{
 		Classes:  phase.Pod{phase.App},
 		Requests: []device.Request{{Family: "NVIDIA", Devices: 1}},
-		Selector: placement.Selector{UseUUIDs: []string{"G1", "G2"}, AvoidUUIDs: []string{"G3"}, UseModels: []string{"A100"}, AvoidModels: []string{"P40", "T4"}},
+		Selector: placement.Selector{Family: "NVIDIA", UseUUIDs: []string{"G1", "G2"}, AvoidUUIDs: []string{"G3"}, UseModels: []string{"A100"}, AvoidModels: []string{"P40", "T4"}},
 		NUMABind: true, NodePolicy: placement.Spread, DevicePolicy: placement.Binpack,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
