@@ -54,17 +54,53 @@ func benchBook() *Book {
 	return b
 }
 
+// BenchmarkObserveUnchanged observes few pods again and again, then all of them in turn, which costs
+// what the machine's caches make of it.
 func BenchmarkObserveUnchanged(b *testing.B) {
 	book := benchBook()
-	pods := make([]Pod, 40)
+	for _, n := range []int{40, benchPods} {
+		pods := make([]Pod, n)
+		for i := range pods {
+			pods[i] = benchPod(i * (benchPods / n))
+		}
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				book.Observe(pods[i%len(pods)])
+				i++
+			}
+		})
+	}
+}
+
+// BenchmarkRebuild is the baseline: what an accountant does who keeps no book and sums every node's
+// usage from every pod.
+func BenchmarkRebuild(b *testing.B) {
+	pods := make([]Pod, benchPods)
 	for i := range pods {
-		pods[i] = benchPod(i * 1000)
+		pods[i] = benchPod(i)
 	}
 	b.ReportAllocs()
-	i := 0
 	for b.Loop() {
-		book.Observe(pods[i%len(pods)])
-		i++
+		usage := map[string]map[string]device.Usage{}
+		for i := range pods {
+			p := &pods[i]
+			r, err := p.Classes.Reserved(p.Allocation, p.First)
+			if err != nil {
+				b.Fatal(err)
+			}
+			node := usage[p.Node]
+			if node == nil {
+				node = map[string]device.Usage{}
+				usage[p.Node] = node
+			}
+			for _, h := range r.Devices {
+				u := node[h.UUID]
+				add(&u, &h.Usage)
+				node[h.UUID] = u
+			}
+		}
 	}
 }
 

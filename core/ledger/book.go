@@ -152,7 +152,7 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 	if err != nil {
 		return nil, Delta{}, err
 	}
-	p.Allocation, p.Unreadable, p.Version = allocation, "", 0
+	p.Allocation, p.Unreadable = allocation, ""
 	after := b.entry(&p, true, before)
 	if after.Problem != "" {
 		return nil, Delta{}, fmt.Errorf("%v cannot be booked on node %s: %s", &p, p.Node, after.Problem)
@@ -210,27 +210,17 @@ func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
 	if s != nil {
 		*v = *s.Load()
 	}
-	pods := make([]*Entry, 0, len(v.Pods)+1)
-	for _, e := range v.Pods {
-		if e != before {
-			pods = append(pods, e)
-		}
-	}
-	if after != nil {
-		pods = append(pods, after)
-	}
-	v.Pods = pods
+	v.replace(before, after)
 	b.publish(s, v, generation)
 }
 
-// publish sums a view up and makes it the node's current one.
+// publish makes a view the node's current one.
 func (b *Book) publish(s *slot[View], v *View, generation uint64) {
 	if !v.Known && len(v.Pods) == 0 {
 		b.nodes.store(v.Name, s, nil)
 		return
 	}
 	v.Generation = generation
-	v.sum()
 	b.nodes.store(v.Name, s, v)
 }
 

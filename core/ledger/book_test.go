@@ -195,6 +195,13 @@ func TestLateAndDuplicateFacts(t *testing.T) { // case 20
 	}
 	versions(41)
 	memory(t, b, "n", "G", 5000)
+	// A newer list has it, at a version that was late before.
+	late := pod("late", "n", phase.Pod{a}, on("G", 70))
+	late.Version = 39
+	b.Observe(late)
+	memory(t, b, "n", "G", 5000)
+	b.Replace([]Pod{late}, 45)
+	memory(t, b, "n", "G", 70)
 }
 
 func TestReplaceIsTheWholeTruth(t *testing.T) { // case 20, a watch gap
@@ -412,6 +419,12 @@ func TestUnreadablePod(t *testing.T) { // case 27
 	b.Observe(pod("q", "n", phase.Pod{a}, on("G0", 5000)))
 	memory(t, b, "n", "G0", 5000)
 
+	bad.Unreadable = "worse"
+	b.Observe(bad)
+	if got := b.Node("n").Unreadable; !strings.HasSuffix(got, "worse") {
+		t.Errorf("the view says %q", got)
+	}
+
 	b.Observe(at(bad, phase.None))
 	if got := b.Node("n").Unreadable; got != "" {
 		t.Errorf("after the pod's end the view says %q", got)
@@ -455,6 +468,55 @@ func TestExclusiveWhileItsPhaseRemains(t *testing.T) { // case 9
 	}
 }
 
+func TestEachDifferenceIsAChange(t *testing.T) {
+	base := pod("p", "n", phase.Pod{i, a, a}, on("G", 100), on("G", 50), on("G", 50))
+	for k, cores := range []int64{device.WholeCores, 50, 50} {
+		base.Allocation[k][0].Amount.Cores = cores
+	}
+	for name, test := range map[string]struct {
+		change func(*Pod)
+		want   Delta
+	}{
+		"exclusivity alone":     {func(p *Pod) { p.First = 1 }, Delta{Node: "n", Changed: true, Released: true}},
+		"scope":                 {func(p *Pod) { p.Scope.Terminating = true }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"unreadable":            {func(p *Pod) { p.Unreadable = "garbage" }, Delta{Node: "n", Changed: true, Raised: true}},
+		"node":                  {func(p *Pod) { p.Node = "m" }, Delta{Node: "m", Left: "n", Changed: true, Released: true, Raised: true}},
+		"device, same totals":   {func(p *Pod) { p.Allocation = device.Allocation{on("H", 100), nil, nil} }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"totals, same devices":  {func(p *Pod) { p.Allocation[0][0].Family = "DCU" }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"class":                 {func(p *Pod) { p.Classes = phase.Pod{s, i, a} }, Delta{Node: "n", Changed: true, Raised: true}},
+		"version alone":         {func(p *Pod) { p.Version = 7 }, Delta{}},
+		"no node, behind":       {func(p *Pod) { p.Node = "" }, Delta{}},
+		"no node, behind, over": {func(p *Pod) { p.Node, p.First = "", phase.None }, Delta{}},
+	} {
+		b := New()
+		b.SetNode(node("n", 16384, "G", "H"))
+		b.Observe(base)
+		p := base
+		p.Allocation = copyAllocation(base.Allocation, nil)
+		test.change(&p)
+		if test.want != (Delta{}) {
+			test.want.Namespace = "ns"
+		}
+		if got := b.Observe(p); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestNamespaceAloneReleases(t *testing.T) { // both devices stay held, one after the other
+	b := New()
+	both := append(on("G", 100), on("H", 100)...)
+	p := pod("p", "n", phase.Pod{i, i, i, a}, both, on("G", 100), on("H", 100), nil)
+	b.Observe(p)
+	charged(t, b, 200)
+	if d, want := b.Observe(at(p, 1)), (Delta{Node: "n", Namespace: "ns", Changed: true, Released: true}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	charged(t, b, 100)
+	memory(t, b, "n", "G", 100)
+	memory(t, b, "n", "H", 100)
+}
+
 func TestWithout(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 16384, "G"))
@@ -490,7 +552,13 @@ func TestCallersKeepTheirSlices(t *testing.T) {
 	p.Allocation[0][0].UUID = "X"
 	p.Allocation[0][0].Amount.MemoryMiB = 7
 	b.Observe(pod("q", "n", phase.Pod{a}, on("G", 20)))
-	memory(t, b, "n", "G", 120)
+	ended := at(pod("p", "n", phase.Pod{a}, on("G", 100)), phase.None)
+	b.Observe(ended)
+	ended.Classes[0] = i
+	ended.Allocation[0][0].UUID = "X"
+	if v := b.Node("n"); v.Devices[0].UUID != "G" || v.Held[0].MemoryMiB != 20 {
+		t.Errorf("the view shares memory with its observer: %+v", v)
+	}
 	if e := b.Pod("p"); e.Classes[0] != a || e.Allocation[0][0].UUID != "G" {
 		t.Errorf("the entry shares memory with its observer: %+v", e)
 	}

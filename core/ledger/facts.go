@@ -21,6 +21,7 @@ func (b *Book) SetNode(n Node) Delta {
 		Raised:   v.Known && (v.inventory == "" && n.Unreadable != "" || offers(n.Devices, v.Devices)),
 	}
 	v.Known, v.inventory, v.Devices = true, n.Unreadable, slices.Clone(n.Devices)
+	v.sum()
 	b.advance(func(generation uint64) { b.publish(s, v, generation) })
 	return d
 }
@@ -37,6 +38,7 @@ func (b *Book) RemoveNode(name string) Delta {
 	v := &View{}
 	*v = *s.Load()
 	v.Known, v.inventory, v.Devices = false, "", nil
+	v.sum()
 	b.advance(func(generation uint64) { b.publish(s, v, generation) })
 	return Delta{Node: name, Changed: true, Raised: true}
 }

@@ -5,9 +5,10 @@
 // difference. Being told the same fact twice changes nothing, so resyncs, relists, duplicates and
 // restarts need no care by the caller.
 //
-// What is stored is one immutable Entry per pod, holding its facts and what they charge. A node's view
-// is the sum of the entries there, a namespace's the running sum of its entries; both are immutable too
-// and replaced whole, so a reader never waits and never sees half a change. Writers take turns.
+// What is stored is one immutable Entry per pod, holding its facts and what they charge. A node's View and
+// a Namespace are sums of entries, changed by the difference between a pod's old entry and its new one;
+// they are immutable too and replaced whole, so a reader never waits and never sees half a change.
+// Writers take turns.
 package ledger
 
 import (

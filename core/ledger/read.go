@@ -40,17 +40,15 @@ func (b *Book) Generation() uint64 { return b.generation.Load() }
 // that scope, beside what is used without the pod of that UID: nil or a *QuotaError. Only for a pod that the book
 // holds already does it wait for a writer, because its own charge and the sum must be of one moment.
 func (b *Book) CheckQuota(namespace, uid string, s Scope, charges map[string]Charge) error {
-	if b.pods.load(uid) != nil {
+	own := b.pods.load(uid)
+	if own != nil {
 		b.write.Lock()
 		defer b.write.Unlock()
+		own = b.pods.load(uid)
 	}
 	n := b.namespaces.load(namespace)
 	if n == nil {
 		return nil
-	}
-	own := b.pods.load(uid)
-	if own != nil && own.Namespace != namespace {
-		own = nil
 	}
 	return n.check(own, s, func(family string) Charge { return charges[family] })
 }

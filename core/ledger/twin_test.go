@@ -163,6 +163,7 @@ func (t *twin) books() books {
 	out := books{}
 	for uid, p := range t.pods {
 		out["pod "+uid] = fmt.Sprintf("%s on %s from phase %d, assumed %t", p.Name, p.Node, p.First, p.assumed)
+		out["on "+p.Node+" "+uid] = fmt.Sprint("from phase ", p.First)
 		for _, shares := range p.Allocation {
 			for _, s := range shares {
 				if u := t.held(p.Node, s.UUID, ""); u != (device.Usage{}) {
@@ -178,8 +179,8 @@ func (t *twin) books() books {
 		if n := t.unreadable("", func(q Pod) bool { return q.Node == p.Node }); n > 0 {
 			out["closed "+p.Node] = "true"
 		}
-		if n := t.unreadable("", func(q Pod) bool { return q.Namespace == p.Namespace }); n > 0 {
-			out["unreadable in "+p.Namespace] = fmt.Sprint(n)
+		if p.Unreadable != "" && p.First != phase.None {
+			out["unreadable in "+p.Namespace+" "+uid] = p.Unreadable
 		}
 	}
 	for name, n := range t.nodes {
@@ -197,18 +198,32 @@ func (t *twin) books() books {
 	return out
 }
 
-// allBooks asks a book everything.
-func allBooks(b *Book) books {
+// pictures is everything a book hands out, which must never change.
+type pictures struct {
+	pods       []*Entry
+	nodes      []*View
+	namespaces []*Namespace
+}
+
+func picturesOf(b *Book) pictures { return pictures{b.Pods(), b.Nodes(), b.Namespaces()} }
+
+func allBooks(b *Book) books { return picturesOf(b).books() }
+
+// books answers every question from a book's pictures.
+func (p pictures) books() books {
 	out := books{}
-	for _, e := range b.Pods() {
+	for _, e := range p.pods {
 		out["pod "+e.UID] = fmt.Sprintf("%s on %s from phase %d, assumed %t", e.Name, e.Node, e.First, e.Assumed)
 	}
-	for _, v := range b.Nodes() {
+	for _, v := range p.nodes {
 		if v.Known {
 			out["known "+v.Name] = fmt.Sprint(v.Devices)
 		}
 		if v.Unreadable != "" {
 			out["closed "+v.Name] = "true"
+		}
+		for _, e := range v.Pods {
+			out["on "+v.Name+" "+e.UID] = fmt.Sprint("from phase ", e.First)
 		}
 		for i, u := range v.Held {
 			if u != (device.Usage{}) {
@@ -219,12 +234,12 @@ func allBooks(b *Book) books {
 			out["device "+v.Name+" "+uuid] = fmt.Sprint(u)
 		}
 	}
-	for _, n := range b.Namespaces() {
+	for _, n := range p.namespaces {
 		for _, u := range n.Used {
 			out[fmt.Sprint("used ", n.Name, u.Family, u.Scope)] = fmt.Sprint(u.Charge)
 		}
-		if len(n.Unreadable) > 0 {
-			out["unreadable in "+n.Name] = fmt.Sprint(len(n.Unreadable))
+		for _, e := range n.Unreadable {
+			out["unreadable in "+n.Name+" "+e.UID] = e.Problem
 		}
 		of := map[string]int{}
 		for _, u := range n.Usage() {

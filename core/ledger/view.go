@@ -69,8 +69,65 @@ func (v *View) index(uuid string) int {
 	return -1
 }
 
-// sum computes everything that follows from the node's facts and its pods. It starts from nothing each
-// time, so a node's book cannot drift, and a device that comes back is charged at once.
+// replace puts one entry in the place of another; either may be nil. It applies the difference, or sums
+// up where that is not all.
+func (v *View) replace(before, after *Entry) {
+	at := slices.Index(v.Pods, before)
+	switch {
+	case at < 0:
+		v.Pods = append(slices.Clip(v.Pods), after)
+	case after == nil:
+		v.Pods = slices.Delete(slices.Clone(v.Pods), at, at+1)
+	default:
+		v.Pods = slices.Clone(v.Pods)
+		v.Pods[at] = after
+	}
+	if !v.shift(before, after) {
+		v.sum()
+	}
+}
+
+// shift applies the difference between two entries to Held, and reports false, with nothing done, when
+// that is not all: when a device of theirs is missing, one is unreadable, or the only exclusive holder may
+// be gone.
+func (v *View) shift(before, after *Entry) bool {
+	held := slices.Clone(v.Held)
+	if before != nil {
+		if before.Problem != "" {
+			return false
+		}
+		for i := range before.Reserved.Devices {
+			h := &before.Reserved.Devices[i]
+			at := v.index(h.UUID)
+			if at < 0 || h.Exclusive {
+				return false
+			}
+			less, err := held[at].Sub(h.Amount)
+			if err != nil {
+				return false
+			}
+			held[at].Amount = less
+		}
+	}
+	if after != nil {
+		if after.Problem != "" {
+			return false
+		}
+		for i := range after.Reserved.Devices {
+			h := &after.Reserved.Devices[i]
+			at := v.index(h.UUID)
+			if at < 0 {
+				return false
+			}
+			add(&held[at], &h.Usage)
+		}
+	}
+	v.Held = held
+	return true
+}
+
+// sum computes from nothing everything that follows from the node's facts and its pods, so that a device
+// that comes back is charged at once.
 func (v *View) sum() {
 	v.Held = make([]device.Usage, len(v.Devices))
 	v.Missing = nil
@@ -81,13 +138,15 @@ func (v *View) sum() {
 		for i := range e.Reserved.Devices {
 			h := &e.Reserved.Devices[i]
 			if at := v.index(h.UUID); at >= 0 {
-				v.Held[at] = plus(v.Held[at], h.Usage)
+				add(&v.Held[at], &h.Usage)
 				continue
 			}
 			if v.Missing == nil {
 				v.Missing = map[string]device.Usage{}
 			}
-			v.Missing[h.UUID] = plus(v.Missing[h.UUID], h.Usage)
+			u := v.Missing[h.UUID]
+			add(&u, &h.Usage)
+			v.Missing[h.UUID] = u
 		}
 		if e.Problem != "" {
 			count++
@@ -105,13 +164,12 @@ func (v *View) sum() {
 	}
 }
 
-// plus adds without looking for overflow: see checkRange.
-func plus(a, b device.Usage) device.Usage {
-	a.Slots += b.Slots
-	a.MemoryMiB += b.MemoryMiB
-	a.Cores += b.Cores
-	a.Exclusive = a.Exclusive || b.Exclusive
-	return a
+// add does not look for overflow: see checkRange.
+func add(sum, u *device.Usage) {
+	sum.Slots += u.Slots
+	sum.MemoryMiB += u.MemoryMiB
+	sum.Cores += u.Cores
+	sum.Exclusive = sum.Exclusive || u.Exclusive
 }
 
 // offers reports whether a node's devices may have room now that they had not before.
