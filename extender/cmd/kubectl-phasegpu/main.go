@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 
@@ -19,6 +18,9 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/internal/render"
 )
+
+// Set by the linker (-X main.version=… -X main.commit=…).
+var version, commit = "dev", "unknown"
 
 // Exit codes.
 const (
@@ -78,7 +80,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	case "fit":
 		code, err = runFit(ctx, args[1:], s)
 	case "version":
-		_, err = fmt.Fprintln(s.out, version())
+		_, err = fmt.Fprintf(s.out, "kubectl-phasegpu %s (commit %s) %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	case "help", "-h", "--help":
 		_, err = fmt.Fprint(s.out, usage)
 	default:
@@ -94,20 +96,4 @@ func run(ctx context.Context, args []string, s streams) int {
 	}
 	fmt.Fprintln(s.err, "error:", err)
 	return exitBadInput
-}
-
-// version describes the build by what the Go toolchain recorded in it.
-func version() string {
-	text, commit := "devel", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Version != "" && info.Main.Version != "(devel)" {
-			text = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
-		}
-	}
-	return fmt.Sprintf("kubectl-phasegpu %s%s %s %s/%s", text, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

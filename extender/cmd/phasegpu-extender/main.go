@@ -12,11 +12,18 @@ import (
 	"syscall"
 )
 
+// Set by the linker (-X main.version=… -X main.commit=…).
+var version, commit = "dev", "unknown"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parse(os.Args[1:], os.Stderr)
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.version:
+		fmt.Printf("phasegpu-extender %s (commit %s)\n", version, commit)
+	default:
 		err = run(ctx, o)
 	}
 	if errors.Is(err, flag.ErrHelp) {

@@ -24,6 +24,7 @@ type options struct {
 	leaseNamespace, leaseName string
 	identity                  string
 	logLevel                  string
+	version                   bool
 }
 
 func parse(args []string, out io.Writer) (*options, error) {
@@ -52,6 +53,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.StringVar(&o.leaseName, "lease-name", "phasegpu-scheduler", "the scheduler's Lease: this extender binds only while the scheduler beside it holds it. Empty when there is but one scheduler and it elects no leader")
 	f.StringVar(&o.identity, "identity", "", "the scheduler's identity in its Lease up to the \"_\" before the UUID; the host name when empty, as for kube-scheduler")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
