@@ -29,6 +29,14 @@ const (
 	Spread                // the emptiest
 )
 
+// String gives the policy's name on the wire.
+func (p Policy) String() string {
+	if p == Spread {
+		return "spread"
+	}
+	return "binpack"
+}
+
 // Node is what a pod is placed on: devices, and for each what everybody but the pod holds.
 // Devices and Held have the same length and order; both are read only. Nil Held is nobody's.
 type Node struct {

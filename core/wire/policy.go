@@ -33,21 +33,7 @@ func (a Alignment) String() string {
 // ParsePolicy reads the value of NodePolicyAnnotation or DevicePolicyAnnotation, trimmed: "binpack" or
 // "spread". The error names the accepted values.
 func ParsePolicy(value string) (placement.Policy, error) {
-	name, err := choose("policy", value, policyName(placement.Binpack), policyName(placement.Spread))
-	if name == policyName(placement.Spread) {
-		return placement.Spread, err
-	}
-	return placement.Binpack, err
-}
-
-// policyName is a placement policy under its name on the wire.
-type policyName placement.Policy
-
-func (p policyName) String() string {
-	if p == policyName(placement.Spread) {
-		return "spread"
-	}
-	return "binpack"
+	return choose("policy", value, placement.Binpack, placement.Spread)
 }
 
 // ParseAlignment reads the value of NUMAAlignment, trimmed: "best-effort" or "strict". The error names

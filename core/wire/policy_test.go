@@ -86,7 +86,7 @@ func FuzzParsePolicies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		trimmed := strings.TrimSpace(value)
-		if p, err := ParsePolicy(value); err == nil && policyName(p).String() != trimmed {
+		if p, err := ParsePolicy(value); err == nil && p.String() != trimmed {
 			t.Errorf("policy %q read as %v", value, p)
 		}
 		if a, err := ParseAlignment(value); err == nil && (a.String() != trimmed || a == Recorded) {
