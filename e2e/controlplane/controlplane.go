@@ -51,19 +51,18 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	const attempts = 3 // somebody may take a port between its choice and its use
-	for attempt := 1; ; attempt++ {
-		c, err := start(ctx, o, programs)
-		if err == nil {
-			return c, nil
-		}
-		if !errors.Is(err, process.ErrAddressInUse) || attempt == attempts {
-			return nil, fmt.Errorf("control plane: %w", err)
-		}
+	var c *ControlPlane
+	err = process.WithPorts(numPorts, func(ports []int) (err error) {
+		c, err = start(ctx, o, programs, ports)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
 	}
+	return c, nil
 }
 
-func start(ctx context.Context, o Options, programs []string) (_ *ControlPlane, err error) {
+func start(ctx context.Context, o Options, programs []string, ports []int) (_ *ControlPlane, err error) {
 	c := &ControlPlane{Dir: o.Dir, temporary: o.Dir == ""}
 	if c.temporary {
 		if c.Dir, err = os.MkdirTemp("", "phasegpu-controlplane-"); err != nil {
@@ -82,7 +81,7 @@ func start(ctx context.Context, o Options, programs []string) (_ *ControlPlane, 
 			return nil, err
 		}
 	}
-	if err := c.configure(o, programs); err != nil {
+	if err := c.configure(o, programs, ports); err != nil {
 		return nil, err
 	}
 	for _, p := range []*process.Process{c.Etcd, c.APIServer, c.ControllerManager} {

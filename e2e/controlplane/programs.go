@@ -14,12 +14,11 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
-// configure chooses ports, writes keys, tokens and kubeconfigs, and describes the four processes.
-func (c *ControlPlane) configure(o Options, programs []string) error {
-	ports, err := freePorts(4)
-	if err != nil {
-		return err
-	}
+// numPorts is how many ports configure gives to the programs.
+const numPorts = 4
+
+// configure writes keys, tokens and kubeconfigs, and describes the four processes.
+func (c *ControlPlane) configure(o Options, programs []string, ports []int) error {
 	etcd, peer, api, scheduler := ports[0], ports[1], ports[2], ports[3]
 	c.URL = "https://" + process.Loopback(api)
 	if err := c.writeCredentials(); err != nil {
@@ -154,23 +153,6 @@ func ready(client *http.Client, url string) func(context.Context) error {
 		}
 		return nil
 	}
-}
-
-// freePorts returns n different ports.
-func freePorts(n int) ([]int, error) {
-	seen := map[int]bool{}
-	var ports []int
-	for len(ports) < n {
-		port, err := process.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		if !seen[port] {
-			seen[port] = true
-			ports = append(ports, port)
-		}
-	}
-	return ports, nil
 }
 
 func writeFile(path string, data []byte) error { return os.WriteFile(path, data, 0o600) }

@@ -2,7 +2,9 @@ package nodesim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -212,13 +214,12 @@ func (p *podWorker) delete(ctx context.Context) {
 	}
 }
 
-// persist repeats a write until it is done, definitely refused, or of no use any more. (A conflict may say
-// that the name is another pod's now; then the feed will soon say that this one is gone.)
+// persist repeats a write until it is done, definitely refused, or of no use any more.
 func (p *podWorker) persist(ctx context.Context, write func() error) error {
 	for {
 		err := write()
 		switch {
-		case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err):
+		case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), isOfAnother(err):
 			return nil
 		case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 			return err
@@ -228,6 +229,15 @@ func (p *podWorker) persist(ctx context.Context, write func() error) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// isOfAnother reports whether a write was refused because the name is another pod's now.
+func isOfAnother(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func (p *podWorker) plan(pod *corev1.Pod) plan {

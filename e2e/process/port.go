@@ -1,9 +1,11 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 )
 
@@ -15,7 +17,7 @@ const (
 )
 
 // FreePort returns a TCP port of the loopback address on which nobody listens. Somebody may yet be faster;
-// then Start returns ErrAddressInUse.
+// then Start returns ErrAddressInUse: use WithPorts.
 func FreePort() (int, error) {
 	var err error
 	for range 100 {
@@ -26,6 +28,36 @@ func FreePort() (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no free port from %d to %d on 127.0.0.1: %w", firstPort, lastPort, err)
+}
+
+// WithPorts calls start with n different free ports. When it fails because somebody took one of them first,
+// it is called again with others, three times at most.
+func WithPorts(n int, start func(ports []int) error) error {
+	const attempts = 3
+	for attempt := 1; ; attempt++ {
+		ports, err := freePorts(n)
+		if err != nil {
+			return err
+		}
+		err = start(ports)
+		if !errors.Is(err, ErrAddressInUse) || attempt == attempts {
+			return err
+		}
+	}
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for len(ports) < n {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports, nil
 }
 
 // Loopback returns the address of a port on the loopback interface.

@@ -206,6 +206,36 @@ func TestFreePort(t *testing.T) {
 	l.Close()
 }
 
+func TestWithPorts(t *testing.T) {
+	other := errors.New("other")
+	for _, c := range []struct {
+		name     string
+		failures []error
+		calls    int
+		want     error
+	}{
+		{"works", nil, 1, nil},
+		{"taken once", []error{process.ErrAddressInUse}, 2, nil},
+		{"always taken", []error{process.ErrAddressInUse, process.ErrAddressInUse, process.ErrAddressInUse}, 3, process.ErrAddressInUse},
+		{"another error", []error{other}, 1, other},
+	} {
+		calls := 0
+		err := process.WithPorts(3, func(ports []int) error {
+			calls++
+			if len(ports) != 3 || ports[0] == ports[1] || ports[1] == ports[2] || ports[0] == ports[2] {
+				t.Errorf("%s: ports %v, want three", c.name, ports)
+			}
+			if calls > len(c.failures) {
+				return nil
+			}
+			return fmt.Errorf("start: %w", c.failures[calls-1])
+		})
+		if calls != c.calls || !errors.Is(err, c.want) {
+			t.Errorf("%s: %d calls, error %v; want %d, %v", c.name, calls, err, c.calls, c.want)
+		}
+	}
+}
+
 // exists reports whether a process runs; one that has ended and not been waited for does not.
 func exists(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {

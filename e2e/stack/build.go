@@ -1,0 +1,64 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Programs are paths of the product's binaries.
+type Programs struct {
+	Webhook  string
+	Extender string
+	Kubectl  string // kubectl-phasegpu
+}
+
+// Build builds the product's binaries from the checkout that the working directory belongs to, into dir.
+// Flags are further ones for "go build", such as -race.
+func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
+	root, err := checkout(ctx)
+	if err != nil {
+		return Programs{}, err
+	}
+	build := func(module, name string) (path string) {
+		if err != nil {
+			return ""
+		}
+		path = filepath.Join(dir, name)
+		args := append([]string{"build", "-o", path}, flags...)
+		cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
+		cmd.Dir = filepath.Join(root, module)
+		if out, failed := cmd.CombinedOutput(); failed != nil {
+			err = fmt.Errorf("building %s: %w\n%s", name, failed, out)
+		}
+		return path
+	}
+	p := Programs{
+		Webhook:  build("webhook", "phasegpu-webhook"),
+		Extender: build("extender", "phasegpu-extender"),
+		Kubectl:  build("extender", "kubectl-phasegpu"),
+	}
+	return p, err
+}
+
+// checkout finds the root of the checkout that the working directory belongs to.
+func checkout(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Dir}}", "github.com/phasegpu/phasegpu/e2e/stack").Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+		}
+		return "", fmt.Errorf("cannot find the sources of phasegpu; run this inside a checkout: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "..", ".."), nil
+}
+
+// absent reports whether no programs are named.
+func (p Programs) absent() bool { return p == Programs{} }
+
+func makeDir(path string) error { return os.MkdirAll(path, 0o755) }

@@ -1,0 +1,159 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EventuallyTimeout is how long Eventually waits when its context sets no earlier deadline.
+const EventuallyTimeout = time.Minute
+
+// Eventually asks again and again until holds returns nil. In time it says what did not come about and
+// the last reason.
+func Eventually(ctx context.Context, what string, holds func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, EventuallyTimeout)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var last error
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil { // an error of ctx itself says less than the one before
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited in vain: %s: %w", what, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// Namespace creates a namespace and waits until pods can be created in it.
+func (s *Stack) Namespace(ctx context.Context, name string) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	_, err := s.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return s.WaitForNamespace(ctx, name)
+}
+
+// Quota creates a ResourceQuota, and waits until webhook and extender know it (the webhook by what its
+// books say of the namespace cannot be asked; it reads the same watch).
+func (s *Stack) Quota(ctx context.Context, namespace, name string, hard map[corev1.ResourceName]string) error {
+	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	q.Spec.Hard = corev1.ResourceList{}
+	for key, text := range hard {
+		amount, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("quota %s/%s: %s %q: %w", namespace, name, key, text, err)
+		}
+		q.Spec.Hard[key] = amount
+	}
+	if _, err := s.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Create creates a pod and returns it as it was admitted.
+func (s *Stack) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+}
+
+// Pod reads a pod.
+func (s *Stack) Pod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+}
+
+// Delete deletes a pod and waits until it is gone.
+func (s *Stack) Delete(ctx context.Context, pod *corev1.Pod) error {
+	err := s.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return Eventually(ctx, fmt.Sprintf("pod %s/%s is gone", pod.Namespace, pod.Name), func(ctx context.Context) error {
+		there, err := s.Pod(ctx, pod)
+		if apierrors.IsNotFound(err) || err == nil && pod.UID != "" && there.UID != pod.UID {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("it is there")
+		}
+		return err
+	})
+}
+
+// AwaitBound waits until a pod has a node, and returns it.
+func (s *Stack) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return s.await(ctx, pod, "is bound", func(p *corev1.Pod) error {
+		if p.Spec.NodeName == "" {
+			return fmt.Errorf("it has no node: %s", unschedulable(p))
+		}
+		return nil
+	})
+}
+
+// AwaitPhase waits until a pod is in a phase, and returns it.
+func (s *Stack) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
+	return s.await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
+		if p.Status.Phase != phase {
+			return fmt.Errorf("it is %s %s %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+		}
+		return nil
+	})
+}
+
+// AwaitUnschedulable waits until kube-scheduler has found no node for a pod, and returns its reason.
+func (s *Stack) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (message string, err error) {
+	p, err := s.await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
+		switch {
+		case p.Spec.NodeName != "":
+			return fmt.Errorf("it is on node %s", p.Spec.NodeName)
+		case unschedulable(p) == "":
+			return errors.New("kube-scheduler has not yet said anything of it")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return unschedulable(p), nil
+}
+
+func (s *Stack) await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
+	var got *corev1.Pod
+	err := Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
+		if got, err = s.Pod(ctx, pod); err != nil {
+			return err
+		}
+		return holds(got)
+	})
+	return got, err
+}
+
+func unschedulable(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// forbidsRecord reports whether an error is the policy's that keeps others from writing records.
+func forbidsRecord(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "phasegpu-records")
+}

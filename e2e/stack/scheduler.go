@@ -1,0 +1,42 @@
+package stack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+)
+
+// schedulerConfig reads the committed configuration of kube-scheduler and adapts it: where the extender
+// listens, and as whom the scheduler works.
+func schedulerConfig(root, extenderURL, kubeconfig string, change func(map[string]any)) ([]byte, error) {
+	path := filepath.Join(root, "extender", "manifests", "scheduler-config.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	connection, ok := config["clientConnection"].(map[string]any)
+	if !ok {
+		connection = map[string]any{}
+		config["clientConnection"] = connection
+	}
+	connection["kubeconfig"] = kubeconfig
+	extenders, ok := config["extenders"].([]any)
+	if !ok || len(extenders) != 1 {
+		return nil, fmt.Errorf("%s: want one extender", path)
+	}
+	extender, ok := extenders[0].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: the extender is no object", path)
+	}
+	extender["urlPrefix"] = extenderURL
+	if change != nil {
+		change(config)
+	}
+	return yaml.Marshal(config)
+}

@@ -1,0 +1,275 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/phasegpu/phasegpu/e2e/controlplane"
+	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/process"
+)
+
+// Names of the product that its manifests do not tell.
+const (
+	systemNamespace = "phasegpu-system"
+	schedulerName   = "phasegpu-scheduler"
+)
+
+// Options say what differs from the usual. The zero value is fine.
+type Options struct {
+	ControlPlane controlplane.Options
+	Nodes        nodesim.Options
+	// Programs to run; by default they are built. A package with several stacks calls Build once.
+	Programs Programs
+	// Arguments in addition, such as --release=hold; a later one wins.
+	WebhookArgs, ExtenderArgs []string
+	// Scheduler may change the KubeSchedulerConfiguration.
+	Scheduler func(config map[string]any)
+}
+
+// Stack is a running cluster with phasegpu in it.
+type Stack struct {
+	*controlplane.ControlPlane
+	Client   kubernetes.Interface // of an administrator
+	Sim      *nodesim.Simulator
+	Webhook  *process.Process
+	Extender *process.Process
+	Programs Programs
+
+	extenderHealth string // base URLs
+	webhookHealth  string
+}
+
+// Start starts everything and returns when a pod with devices would be admitted and scheduled. ctx bounds
+// the start alone.
+func Start(ctx context.Context, o Options) (s *Stack, err error) {
+	err = process.WithPorts(4, func(ports []int) (err error) {
+		s, err = start(ctx, o, ports)
+		return err
+	})
+	return s, err
+}
+
+func start(ctx context.Context, o Options, ports []int) (*Stack, error) {
+	cp, err := controlplane.Start(ctx, o.ControlPlane)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{ControlPlane: cp, Programs: o.Programs}
+	if err := s.fill(ctx, o, ports); err != nil {
+		return nil, errors.Join(fmt.Errorf("stack: %w", err), s.Stop())
+	}
+	return s, nil
+}
+
+// fill makes a stack of a control plane.
+func (s *Stack) fill(ctx context.Context, o Options, ports []int) (err error) {
+	if s.Client, err = kubernetes.NewForConfig(s.Admin()); err != nil {
+		return err
+	}
+	if s.Sim, err = nodesim.Start(ctx, s.Admin(), o.Nodes); err != nil {
+		return err
+	}
+	root, err := checkout(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Programs.absent() {
+		bin := filepath.Join(s.Dir, "bin")
+		if err := makeDir(bin); err != nil {
+			return err
+		}
+		if s.Programs, err = Build(ctx, bin); err != nil {
+			return err
+		}
+	}
+	return s.launch(ctx, o, root, ports)
+}
+
+// launch installs the manifests and starts webhook, extender and scheduler, each with the identity and the
+// rights of its own service account.
+func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int) error {
+	webhook, webhookHealth, extender, extenderHealth := ports[0], ports[1], ports[2], ports[3]
+	s.webhookHealth = "http://" + process.Loopback(webhookHealth)
+	s.extenderHealth = "http://" + process.Loopback(extenderHealth)
+	if err := s.install(ctx, root, "https://"+process.Loopback(webhook)); err != nil {
+		return err
+	}
+	kubeconfigs := map[string]string{}
+	for _, account := range []string{"phasegpu-webhook", "phasegpu-extender"} {
+		config, err := s.ServiceAccount(ctx, systemNamespace, account)
+		if err != nil {
+			return err
+		}
+		if kubeconfigs[account], err = s.Kubeconfig(account, config); err != nil {
+			return err
+		}
+	}
+	certificates := filepath.Join(s.Dir, "webhook")
+	if err := makeDir(certificates); err != nil {
+		return err
+	}
+	if err := s.ServingCertificate(certificates, "127.0.0.1"); err != nil {
+		return err
+	}
+	s.Webhook = s.process("phasegpu-webhook", s.Programs.Webhook, s.webhookHealth, append([]string{
+		"--kubeconfig=" + kubeconfigs["phasegpu-webhook"],
+		"--listen=" + process.Loopback(webhook),
+		"--health-listen=" + process.Loopback(webhookHealth),
+		"--tls-cert-file=" + filepath.Join(certificates, "tls.crt"),
+		"--tls-key-file=" + filepath.Join(certificates, "tls.key"),
+		"--drain=0s", // nobody balances load over it
+	}, o.WebhookArgs...))
+	s.Extender = s.process("phasegpu-extender", s.Programs.Extender, s.extenderHealth, append([]string{
+		"--kubeconfig=" + kubeconfigs["phasegpu-extender"],
+		"--listen=" + process.Loopback(extender),
+		"--metrics-listen=" + process.Loopback(extenderHealth),
+	}, o.ExtenderArgs...))
+	config, err := schedulerConfig(root, "http://"+process.Loopback(extender), kubeconfigs["phasegpu-extender"], o.Scheduler)
+	if err != nil {
+		return err
+	}
+	if err := together(
+		func() error { return s.Webhook.Start(ctx) },
+		func() error { return s.Extender.Start(ctx) },
+		func() error { return s.StartScheduler(ctx, config) },
+	); err != nil {
+		return err
+	}
+	return s.waitForAdmission(ctx)
+}
+
+// install creates the namespace and the objects of both bases.
+func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
+	if err := s.Namespace(ctx, systemNamespace); err != nil {
+		return err
+	}
+	installer, err := newInstaller(s.Admin())
+	if err != nil {
+		return err
+	}
+	for _, base := range []string{"webhook", "extender"} {
+		objects, err := readBase(filepath.Join(root, base, "manifests"))
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			if runsAsProcess(o) {
+				continue
+			}
+			if o.GetKind() == "MutatingWebhookConfiguration" {
+				if err := pointAt(o, webhookURL, s.CA()); err != nil {
+					return err
+				}
+			}
+			if err := installer.install(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Stack) process(name, path, health string, args []string) *process.Process {
+	return &process.Process{
+		Name: name, Path: path, Args: args, Log: filepath.Join(s.LogDir(), name+".log"),
+		Ready: func(ctx context.Context) error {
+			_, err := get(ctx, health+"/readyz")
+			return err
+		},
+	}
+}
+
+// waitForAdmission waits until the API server has learned of the webhook and of the policy, which it does a
+// moment after they are stored. What it asks is a dry run.
+func (s *Stack) waitForAdmission(ctx context.Context) error {
+	return Eventually(ctx, "the API server asks the webhook and obeys the policy", func(ctx context.Context) error {
+		pod := NewPod("default", "probe", App("app", GPU(1, 1)))
+		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+		admitted, err := s.Client.CoreV1().Pods("default").Create(ctx, pod, dry)
+		if err != nil {
+			return err
+		}
+		if admitted.Spec.SchedulerName != schedulerName {
+			return fmt.Errorf("schedulerName of a pod with devices is %q", admitted.Spec.SchedulerName)
+		}
+		binding := &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: "probe", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": ";"}},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: "probe"},
+		}
+		err = s.Client.CoreV1().Pods("default").Bind(ctx, binding, dry)
+		if !forbidsRecord(err) {
+			return fmt.Errorf("a forged record is not refused: %v", err)
+		}
+		return nil
+	})
+}
+
+// Stop ends everything and removes what is temporary. It returns what went wrong in the simulation of
+// nodes. It may be called again.
+func (s *Stack) Stop() error {
+	var errs []error
+	for _, p := range []*process.Process{s.Extender, s.Webhook} {
+		if p != nil {
+			errs = append(errs, p.Kill())
+		}
+	}
+	if s.Sim != nil {
+		errs = append(errs, s.Sim.Stop())
+	}
+	return errors.Join(append(errs, s.ControlPlane.Stop())...)
+}
+
+// WriteLogs writes the end of each program's log.
+func (s *Stack) WriteLogs(w io.Writer) {
+	s.ControlPlane.WriteLogs(w)
+	for _, p := range []*process.Process{s.Extender, s.Webhook} {
+		if p != nil {
+			fmt.Fprintf(w, "--- end of the log of %s\n%s\n", p.Name, p.Tail())
+		}
+	}
+}
+
+// together runs all at once and joins their errors.
+func together(all ...func() error) error {
+	errs := make([]error, len(all))
+	var wait sync.WaitGroup
+	for i, f := range all {
+		wait.Go(func() { errs[i] = f() })
+	}
+	wait.Wait()
+	return errors.Join(errs...)
+}
+
+// get reads a URL.
+func get(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s: %s", url, answer.Status, body)
+	}
+	return body, nil
+}
