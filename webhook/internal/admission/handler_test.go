@@ -99,10 +99,13 @@ func TestWrongRules(t *testing.T) {
 		"object a string": {func(r *admissionv1.AdmissionReview) { r.Request.Object.Raw = []byte(`"pod"`) }, "no pod"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, _ := newHandler(t)
+			h, registry := newHandler(t)
 			review := reviewOf(t, podFrom(t, plainPod))
 			test.change(review)
 			r := ask(t, h, review)
+			if got := counts(t, registry); got["error rule"]+got["denied object"] != 1 {
+				t.Errorf("counted %v", got)
+			}
 			if r.Allowed || r.Result.Code != 400 || !strings.Contains(r.Result.Message, test.want) {
 				t.Errorf("allowed %v, %+v, want %q", r.Allowed, r.Result, test.want)
 			}

@@ -31,7 +31,7 @@ func Check(book *ledger.Book, pod *corev1.Pod, requests []device.Request) error 
 	for position := range requests {
 		a.names = append(a.names, kube.Container(&pod.Spec, position).Name)
 	}
-	charges, known, err := kube.Charges(a.classes, requests)
+	charges, _, err := kube.Charges(a.classes, requests)
 	if err != nil {
 		return err
 	}
@@ -43,14 +43,15 @@ func Check(book *ledger.Book, pod *corev1.Pod, requests []device.Request) error 
 	case err != nil && exceeded == nil:
 		return err
 	}
-	if quota, limit := blocked(book.Namespace(pod.Namespace), scope, known); limit != nil {
+	if quota, limit := blocked(book.Namespace(pod.Namespace), scope, charges); limit != nil {
 		return errors.New(a.isBlocked(pod.Namespace, quota, limit))
 	}
 	return nil
 }
 
-// blocked returns the first quota with a limit of 0 on memory that the pod asks for without a number.
-func blocked(n *ledger.Namespace, scope ledger.Scope, known map[string]bool) (quota string, limit *ledger.Limit) {
+// blocked returns the first quota with a limit of 0 on memory of a family that the pod asks for. Asked
+// for with a number, it has exceeded that limit before.
+func blocked(n *ledger.Namespace, scope ledger.Scope, charges map[string]ledger.Charge) (quota string, limit *ledger.Limit) {
 	if n == nil {
 		return "", nil
 	}
@@ -61,7 +62,7 @@ func blocked(n *ledger.Namespace, scope ledger.Scope, known map[string]bool) (qu
 		}
 		for j := range q.Limits {
 			l := &q.Limits[j]
-			if settled, asked := known[l.Family]; l.Dimension == ledger.Memory && l.Max == 0 && asked && !settled {
+			if _, asked := charges[l.Family]; asked && l.Dimension == ledger.Memory && l.Max == 0 {
 				return q.Name, l
 			}
 		}

@@ -31,7 +31,7 @@ func handshake(t *testing.T, config *tls.Config, p pair, version uint16) (serial
 			conn.Close()
 		}
 	}()
-	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "localhost", MaxVersion: version})
+	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: roots, ServerName: "localhost", MinVersion: tls.VersionTLS10, MaxVersion: version})
 	if err != nil {
 		return 0, err
 	}
@@ -62,6 +62,7 @@ func TestCertificateIsReplacedWithoutARestart(t *testing.T) {
 		{"the second pair", func() { f.write(t, second) }, second, 2, 2},
 		{"the key gone", func() { os.Remove(f.key) }, second, 2, 3},
 		{"the first pair again", func() { f.write(t, first) }, first, 1, 3},
+		{"the key gone again", func() { os.Remove(f.key) }, first, 1, 4},
 	}
 	for _, step := range steps {
 		step.do()
