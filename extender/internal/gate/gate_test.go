@@ -199,13 +199,11 @@ func TestRefusalsAndRoom(t *testing.T) {
 	s.Inside("slow", named("a", 1))
 	s.now = s.now.Add(LongShut)
 	s.Inside("busy", named("b", 1))
-	var cancels []context.CancelFunc
 	for i := range DeepQueue {
 		if got := len(s.Refusals()); got != 0 {
 			t.Fatalf("%d refusals with %d pods waiting", got, i)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		cancels = append(cancels, cancel)
 		w := s.enter(ctx, "busy", named(fmt.Sprint(i), int64(100+i)))
 		defer func() { <-w }()
 		defer cancel()
