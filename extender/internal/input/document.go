@@ -79,13 +79,12 @@ func hasContent(text []byte) bool {
 // decode reads a document: one YAML value, or any number of JSON values one after the other. Values
 // that could be read are in the result also when there are errors.
 func (d document) decode() ([]any, []error) {
-	if trimmed := bytes.TrimSpace(d.text); trimmed[0] == '{' {
+	if trimmed := bytes.TrimSpace(d.text); isJSON(trimmed) {
 		values, errs := decodeJSON(trimmed)
 		if len(errs) == 0 || len(values) > 0 {
 			return values, errs
 		}
-		// A YAML flow mapping begins like JSON.
-		if value, err := d.decodeYAML(); err == nil {
+		if value, err := d.decodeYAML(); err == nil { // a comma too many, say
 			return []any{value}, nil
 		}
 		return nil, errs
@@ -95,6 +94,13 @@ func (d document) decode() ([]any, []error) {
 		return nil, []error{err}
 	}
 	return []any{value}, nil
+}
+
+// isJSON tells what is meant to be JSON from a YAML flow mapping: the first key is in quotes.
+func isJSON(text []byte) bool {
+	rest, ok := bytes.CutPrefix(text, []byte("{"))
+	rest = bytes.TrimSpace(rest)
+	return ok && (len(rest) == 0 || rest[0] == '"' || rest[0] == '}')
 }
 
 func decodeJSON(text []byte) (values []any, errs []error) {

@@ -166,7 +166,11 @@ func (r *reader) object(source Source, kind string, object map[string]any) {
 		}
 	}
 	if name == "" {
-		r.fail(source, &FieldError{Path: "metadata.name", Err: errors.New("is missing")})
+		err := errors.New("is missing")
+		if metadata, ok := object["metadata"].(map[string]any); ok && metadata["name"] != nil {
+			err = fmt.Errorf("is %s where a text should be%s", describe(metadata["name"]), quotes)
+		}
+		r.fail(source, &FieldError{Path: "metadata.name", Err: err})
 		return
 	}
 	switch {
@@ -230,10 +234,17 @@ func (r *reader) typed(source Source, object map[string]any, into any) bool {
 func plain(err error) error {
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
 		is, _, _ := strings.Cut(wrong.Value, " ") // "number 12"
-		return &FieldError{Path: wrong.Field, Err: fmt.Errorf("is %s where %s should be", kindWords(is), kindWords(wrong.Type.Kind().String()))}
+		hint, want := "", kindWords(wrong.Type.Kind().String())
+		if want == "a text" && (is == "number" || is == "bool") {
+			hint = quotes
+		}
+		return &FieldError{Path: wrong.Field, Err: fmt.Errorf("is %s where %s should be%s", kindWords(is), want, hint)}
 	}
 	return err
 }
+
+// quotes is the fix for what YAML takes for something else than the text it was meant to be.
+const quotes = ": put it in quotes"
 
 // kindWords names a kind of JSON or Go in words.
 func kindWords(kind string) string {
