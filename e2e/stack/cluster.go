@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -48,24 +47,6 @@ func (s *Stack) Namespace(ctx context.Context, name string) error {
 		return err
 	}
 	return s.WaitForNamespace(ctx, name)
-}
-
-// Quota creates a ResourceQuota, and waits until webhook and extender know it (the webhook by what its
-// books say of the namespace cannot be asked; it reads the same watch).
-func (s *Stack) Quota(ctx context.Context, namespace, name string, hard map[corev1.ResourceName]string) error {
-	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	q.Spec.Hard = corev1.ResourceList{}
-	for key, text := range hard {
-		amount, err := resource.ParseQuantity(text)
-		if err != nil {
-			return fmt.Errorf("quota %s/%s: %s %q: %w", namespace, name, key, text, err)
-		}
-		q.Spec.Hard[key] = amount
-	}
-	if _, err := s.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	return nil
 }
 
 // Create creates a pod and returns it as it was admitted.
