@@ -20,19 +20,11 @@ type Amount struct {
 type Ledger struct {
 	Consistent bool `json:"consistent"`
 	Nodes      []struct {
-		Name       string `json:"name"`
-		Known      bool   `json:"known"`
-		Unreadable string `json:"unreadable"`
-		Devices    []struct {
-			UUID      string `json:"uuid"`
-			Family    string `json:"family"`
-			Capacity  Amount `json:"capacity"`
-			Reserved  Amount `json:"reserved"`
-			Exclusive bool   `json:"exclusive"`
-			Healthy   bool   `json:"healthy"`
-			Cordoned  bool   `json:"cordoned"`
-		} `json:"devices"`
-		Missing []struct {
+		Name       string         `json:"name"`
+		Known      bool           `json:"known"`
+		Unreadable string         `json:"unreadable"`
+		Devices    []LedgerDevice `json:"devices"`
+		Missing    []struct {
 			UUID     string `json:"uuid"`
 			Reserved Amount `json:"reserved"`
 		} `json:"missing"`
@@ -59,6 +51,32 @@ type Ledger struct {
 		Waiting     int      `json:"waiting"`
 		ShutSeconds float64  `json:"shutSeconds"`
 	} `json:"gates"`
+}
+
+// LedgerDevice is what a device has and what is reserved on it.
+type LedgerDevice struct {
+	UUID      string `json:"uuid"`
+	Family    string `json:"family"`
+	Capacity  Amount `json:"capacity"`
+	Reserved  Amount `json:"reserved"`
+	Exclusive bool   `json:"exclusive"`
+	Healthy   bool   `json:"healthy"`
+	Cordoned  bool   `json:"cordoned"`
+}
+
+// Device finds a device on a node, or on any node when none is named; nil when it is not listed.
+func (l *Ledger) Device(node, uuid string) *LedgerDevice {
+	for _, n := range l.Nodes {
+		if node != "" && n.Name != node {
+			continue
+		}
+		for i := range n.Devices {
+			if n.Devices[i].UUID == uuid {
+				return &n.Devices[i]
+			}
+		}
+	}
+	return nil
 }
 
 // LedgerPod is what one pod is charged.

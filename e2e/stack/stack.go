@@ -46,6 +46,9 @@ type Stack struct {
 	Extender *process.Process
 	Programs Programs
 
+	// Where the API server and kube-scheduler reach the product: base URLs.
+	WebhookURL, ExtenderURL string
+
 	extenderHealth string // base URLs
 	webhookHealth  string
 }
@@ -102,7 +105,8 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 	webhook, webhookHealth, extender, extenderHealth := ports[0], ports[1], ports[2], ports[3]
 	s.webhookHealth = "http://" + process.Loopback(webhookHealth)
 	s.extenderHealth = "http://" + process.Loopback(extenderHealth)
-	if err := s.install(ctx, root, "https://"+process.Loopback(webhook)); err != nil {
+	s.WebhookURL, s.ExtenderURL = "https://"+process.Loopback(webhook), "http://"+process.Loopback(extender)
+	if err := s.install(ctx, root, s.WebhookURL); err != nil {
 		return err
 	}
 	kubeconfigs := map[string]string{}
@@ -135,7 +139,7 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 		"--listen=" + process.Loopback(extender),
 		"--metrics-listen=" + process.Loopback(extenderHealth),
 	}, o.ExtenderArgs...))
-	config, err := schedulerConfig(root, "http://"+process.Loopback(extender), kubeconfigs["phasegpu-extender"], o.Scheduler)
+	config, err := schedulerConfig(root, s.ExtenderURL, kubeconfigs["phasegpu-extender"], o.Scheduler)
 	if err != nil {
 		return err
 	}

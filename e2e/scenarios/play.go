@@ -1,0 +1,242 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// Play is a scenario under way. Its methods act on the cluster and wait for what must come about; each tells
+// the stage what it did and saw, and ends the scenario when something else happens.
+type Play struct {
+	Stage
+	Cluster   *stack.Stack
+	Namespace string
+
+	accountant accountant
+	nodes      []nodesim.Node
+}
+
+// Perform plays a scenario. What it created is removed when the stage is cleaned up, after the books have
+// been compared with a recomputation.
+func Perform(stage Stage, cluster *stack.Stack, s Scenario) {
+	stage.Helper()
+	s.Play(Begin(stage, cluster, s.Number))
+}
+
+// Begin makes the namespace of a scenario that is to be played.
+func Begin(stage Stage, cluster *stack.Stack, number int) *Play {
+	stage.Helper()
+	p := &Play{Stage: stage, Cluster: cluster, Namespace: fmt.Sprintf("scenario-%d", number)}
+	p.must(cluster.Namespace(stage.Context(), p.Namespace))
+	stage.Cleanup(p.end)
+	return p
+}
+
+func (p *Play) end() {
+	ctx := context.WithoutCancel(p.Context())
+	errs := []error{p.Cluster.AwaitAudit(ctx), p.Cluster.Clear(ctx, p.Namespace)}
+	for _, n := range p.nodes {
+		errs = append(errs, p.Cluster.Sim.DeleteNode(ctx, n.Name), p.Cluster.AwaitNoNode(ctx, n.Name))
+	}
+	errs = append(errs, p.Cluster.AwaitAudit(ctx))
+	p.must(errors.Join(errs...))
+}
+
+func (p *Play) must(err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatalf("%v", err)
+	}
+}
+
+// Logf tells what happened, in words of the scenario's own.
+func (p *Play) Logf(format string, args ...any) {
+	p.Helper()
+	p.tell(Happened, format, args...)
+}
+
+func (p *Play) tell(kind Kind, format string, args ...any) {
+	p.Helper()
+	p.Tell(Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
+}
+
+// Node declares a node with NVIDIA GPUs "GPU-<name>-<index>" of the given memory each.
+func (p *Play) Node(name string, memoryMiB ...int64) {
+	p.Helper()
+	var devices []device.Device
+	for i, m := range memoryMiB {
+		devices = append(devices, nodesim.GPUs(name, i+1, m)[i])
+	}
+	p.AddNode(nodesim.Node{Name: name, Devices: devices})
+}
+
+// AddNode declares any node, and waits until the extender knows it.
+func (p *Play) AddNode(n nodesim.Node) {
+	p.Helper()
+	p.must(p.Cluster.Sim.AddNode(p.Context(), n))
+	p.nodes = append(p.nodes, n)
+	p.accountant.node(n)
+	p.tell(Given, "node %s with %s", n.Name, cards(n.Devices))
+	p.must(p.Cluster.AwaitNode(p.Context(), n.Name, n.Devices))
+}
+
+// Quota limits the namespace, and waits until that is obeyed.
+func (p *Play) Quota(hard map[corev1.ResourceName]string) {
+	p.Helper()
+	p.accountant.quota(hard)
+	p.tell(Given, "ResourceQuota \"team\": %s", limits(hard))
+	p.must(p.Cluster.Quota(p.Context(), p.Namespace, "team", hard))
+}
+
+// Pod returns a pod of the scenario's namespace, not yet created.
+func (p *Play) Pod(name string, containers ...stack.Container) *corev1.Pod {
+	return stack.NewPod(p.Namespace, name, containers...)
+}
+
+// Submit creates a pod and returns it as admitted. It tells what a sum-of-containers accountant would have
+// answered.
+func (p *Play) Submit(pod *corev1.Pod) *corev1.Pod {
+	p.Helper()
+	created, err := p.create(pod)
+	p.must(err)
+	return created
+}
+
+func (p *Play) create(pod *corev1.Pod) (*corev1.Pod, error) {
+	p.Helper()
+	p.Tell(Event{Kind: Submitted, Text: describe(pod), Pod: pod})
+	if verdict := p.accountant.asked(pod); verdict != "" {
+		p.tell(Accountant, "%s", verdict)
+	}
+	return p.Cluster.Create(p.Context(), pod)
+}
+
+// Denied creates a pod and expects admission to refuse it with all of these words in the message.
+func (p *Play) Denied(pod *corev1.Pod, words ...string) {
+	p.Helper()
+	_, err := p.create(pod)
+	if err == nil {
+		p.Fatalf("pod %s was admitted", pod.Name)
+	}
+	p.must(lacks(err.Error(), words))
+	p.accountant.gone(pod)
+	p.Logf("%s is denied: %v", pod.Name, err)
+}
+
+// Scheduled waits until a pod has a node, and returns it.
+func (p *Play) Scheduled(pod *corev1.Pod) *corev1.Pod {
+	p.Helper()
+	bound, err := p.Cluster.AwaitBound(p.Context(), pod)
+	p.must(err)
+	p.accountant.scheduled(bound)
+	p.Logf("%s is scheduled on node %s: %s", pod.Name, bound.Spec.NodeName, record(bound))
+	return bound
+}
+
+// Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason.
+func (p *Play) Pending(pod *corev1.Pod, words ...string) {
+	p.Helper()
+	var message string
+	p.must(stack.Eventually(p.Context(), "pod "+pod.Name+" is pending for the right reason", func(ctx context.Context) (err error) {
+		if message, err = p.Cluster.AwaitUnschedulable(ctx, pod); err != nil {
+			return err
+		}
+		return lacks(message, words)
+	}))
+	p.Logf("%s is pending: %s", pod.Name, message)
+}
+
+// StillPending has kube-scheduler look at a pending pod again, and expects that it finds no node.
+func (p *Play) StillPending(pod *corev1.Pod) {
+	p.Helper()
+	p.must(p.Cluster.Retry(p.Context(), pod))
+	now, err := p.Cluster.Pod(p.Context(), pod)
+	p.must(err)
+	if now.Spec.NodeName != "" {
+		p.Fatalf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
+	}
+	p.Logf("%s is still pending after another try", pod.Name)
+}
+
+// Running waits until a container runs.
+func (p *Play) Running(pod *corev1.Pod, container string) {
+	p.Helper()
+	p.must(p.Cluster.Sim.AwaitRunning(p.Context(), pod, container))
+	p.Logf("%s: container %s is running", pod.Name, container)
+}
+
+// Finish ends a running container with an exit code, once it runs.
+func (p *Play) Finish(pod *corev1.Pod, container string, exit int32) {
+	p.Helper()
+	p.must(p.Cluster.Sim.Finish(p.Context(), pod, container, exit))
+	p.Logf("%s: container %s exits with code %d", pod.Name, container, exit)
+}
+
+// Ended waits until a pod is in a phase, Succeeded or Failed.
+func (p *Play) Ended(pod *corev1.Pod, phase corev1.PodPhase) {
+	p.Helper()
+	_, err := p.Cluster.AwaitPhase(p.Context(), pod, phase)
+	p.must(err)
+	p.accountant.gone(pod)
+	p.Logf("%s is %s", pod.Name, phase)
+}
+
+// Holds waits until the memory reserved for a pod over all devices is as given, in MiB.
+func (p *Play) Holds(pod *corev1.Pod, memoryMiB int64) {
+	p.Helper()
+	p.must(p.Cluster.AwaitReserved(p.Context(), pod, memoryMiB))
+	p.Logf("%s has %d MiB reserved", pod.Name, memoryMiB)
+}
+
+// Reserved waits until so many MiB are reserved on each device of the scenario's nodes, in the order of their
+// declaration, and shows them.
+func (p *Play) Reserved(memoryMiB ...int64) {
+	p.Helper()
+	var devices []stack.LedgerDevice
+	for _, n := range p.nodes {
+		for _, d := range n.Devices {
+			if len(devices) == len(memoryMiB) {
+				p.Fatalf("this scenario has more devices than the %d expected: %v", len(memoryMiB), memoryMiB)
+			}
+			p.must(p.Cluster.AwaitDevice(p.Context(), d.UUID, memoryMiB[len(devices)]))
+			devices = append(devices, stack.LedgerDevice{UUID: d.UUID, Family: d.Family, Capacity: stack.Amount(d.Capacity)})
+			devices[len(devices)-1].Reserved.MemoryMiB = memoryMiB[len(devices)-1]
+		}
+	}
+	p.Tell(Event{Kind: Reserved, Text: books(devices), Devices: devices})
+}
+
+// Delete deletes a pod and waits until it is gone.
+func (p *Play) Delete(pod *corev1.Pod) {
+	p.Helper()
+	p.must(p.Cluster.Delete(p.Context(), pod))
+	p.accountant.gone(pod)
+	p.Logf("%s is deleted", pod.Name)
+}
+
+// Annotate changes a pod by a merge patch, as its author would, and returns the API server's answer.
+func (p *Play) Annotate(pod *corev1.Pod, patch string) error {
+	_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(
+		p.Context(), pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// lacks returns an error for the first word that a message does not have.
+func lacks(message string, words []string) error {
+	for _, word := range words {
+		if !strings.Contains(message, word) {
+			return fmt.Errorf("the message does not say %q: %s", word, message)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package scenarios tells what phasegpu is for, as stories on a real control plane: pods go through
+// admission, a real kube-scheduler with the extender, and a ledger that follows their phases. The tests
+// play them and so does the demo, which shows them live.
+package scenarios
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// Scenario is one story. It declares its own nodes and leaves nothing behind.
+type Scenario struct {
+	Number int
+	Title  string // one sentence: what is right at the end
+	Play   func(*Play)
+}
+
+// All returns the scenarios in order. Each file of stories offers its own here.
+func All() []Scenario {
+	return slices.Concat(
+		admission(), // 1
+		phases(),    // 2 to 8
+	)
+}
+
+// Stage is where a scenario is played: a test, or the demo. Fatalf ends the scenario.
+type Stage interface {
+	Helper()
+	Context() context.Context
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	// Tell shows what happens, at once.
+	Tell(Event)
+}
+
+// Event is one thing that the audience is told.
+type Event struct {
+	Kind Kind
+	Text string
+	// Pod is the pod as its author wrote it, when Kind is Submitted.
+	Pod *corev1.Pod
+	// Devices is what there is and what is reserved, when Kind is Reserved.
+	Devices []stack.LedgerDevice
+}
+
+// Kind is a kind of event.
+type Kind string
+
+// Kinds of events.
+const (
+	Given      Kind = "given"      // nodes and quotas that there are
+	Submitted  Kind = "submitted"  // a pod is created
+	Accountant Kind = "accountant" // what one who adds up containers would have said of it
+	Happened   Kind = "happened"   // what came about and was to
+	Reserved   Kind = "reserved"   // what is reserved now
+)
