@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// Limits of what Start and Stop wait for when their context sets none.
+// Limits of what Start and Stop wait for when their context sets none. A kube-apiserver with a request under
+// way may take a minute to end.
 const (
 	StartTimeout = 2 * time.Minute
-	StopTimeout  = 15 * time.Second
+	StopTimeout  = 90 * time.Second
 )
 
 // ErrAddressInUse says that a program ended at its start because somebody took its port first. Choose

@@ -14,11 +14,11 @@ import (
 type Programs struct {
 	Webhook  string
 	Extender string
-	Kubectl  string // kubectl-phasegpu
 }
 
 // Build builds the product's binaries from the checkout that the working directory belongs to, into dir.
-// Flags are further ones for "go build", such as -race.
+// Flags are further ones for "go build", such as -race;
+// a later one wins.
 func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
 	root, err := checkout(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
 			return ""
 		}
 		path = filepath.Join(dir, name)
-		args := append([]string{"build", "-o", path}, flags...)
+		args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
 		cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
 		cmd.Dir = filepath.Join(root, module)
 		if out, failed := cmd.CombinedOutput(); failed != nil {
@@ -40,7 +40,6 @@ func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
 	p := Programs{
 		Webhook:  build("webhook", "phasegpu-webhook"),
 		Extender: build("extender", "phasegpu-extender"),
-		Kubectl:  build("extender", "kubectl-phasegpu"),
 	}
 	return p, err
 }

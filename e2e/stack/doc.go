@@ -18,7 +18,7 @@
 //
 // # Programs
 //
-// Start builds webhook, extender and kubectl-phasegpu from the checkout. A package with several stacks calls
+// Start builds webhook and extender from the checkout. A package with several stacks calls
 // Build once, perhaps with -race, and gives the result in Options.Programs. Webhook and Extender are
 // process.Process, as are Etcd, APIServer, ControllerManager and Scheduler:
 //
