@@ -14,6 +14,8 @@ func TestStatus(t *testing.T) {
 	inits := []corev1.Container{container("i0"), sidecar("s"), container("i1")}
 	apps := []corev1.Container{container("a")}
 	done0, done1 := terminated("i0", 0, 1, 2), terminated("i1", 0, 3, 4)
+	confused := running("a", 9)
+	confused.State.Terminated = &corev1.ContainerStateTerminated{StartedAt: at(8), FinishedAt: at(9)}
 	both := done0
 	both.State.Running = &corev1.ContainerStateRunning{StartedAt: at(5)}
 	last := corev1.ContainerStatus{Name: "i0", LastTerminationState: done0.State}
@@ -33,6 +35,7 @@ func TestStatus(t *testing.T) {
 		{name: "in the list of the apps", apps: []corev1.ContainerStatus{done0}, want: 0},
 		{name: "an init named in the apps' list runs nothing", apps: []corev1.ContainerStatus{running("i0", 1)}, want: 0},
 		{name: "running and terminated at once", inits: []corev1.ContainerStatus{both}, want: 0},
+		{name: "an app that is both", apps: []corev1.ContainerStatus{confused}, want: 0},
 		{name: "lastState does not count", inits: []corev1.ContainerStatus{last}, want: 0},
 		{name: "made up without times", inits: []corev1.ContainerStatus{{Name: "i0", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}, want: 0},
 		{name: "the app runs", apps: []corev1.ContainerStatus{running("a", 9)}, want: 2},
