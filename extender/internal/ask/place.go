@@ -23,10 +23,10 @@ var (
 	unreadablePod  = Refusal{Reason: "Pods with an unreadable GPU allocation"}
 )
 
-// Place decides where on a node the pod goes. v is nil for a node that the books do not know. The
-// allocation is valid until the scratch is used again.
+// Place decides where on a node the pod goes. v is what the node is without the pod, nil for a node that
+// the books do not know. The allocation is valid until the scratch is used again.
 func (p *Pod) Place(s *placement.Scratch, v *ledger.View) (device.Allocation, Refusal) {
-	n, refusal := p.open(v)
+	n, refusal := open(v)
 	if refusal.Reason != "" {
 		return nil, refusal
 	}
@@ -36,7 +36,7 @@ func (p *Pod) Place(s *placement.Scratch, v *ledger.View) (device.Allocation, Re
 
 // Rate says how good a node is for the pod, from 0 to 1 by the pod's node policy.
 func (p *Pod) Rate(s *placement.Scratch, v *ledger.View) (float64, Refusal) {
-	n, refusal := p.open(v)
+	n, refusal := open(v)
 	if refusal.Reason != "" {
 		return 0, refusal
 	}
@@ -44,12 +44,12 @@ func (p *Pod) Rate(s *placement.Scratch, v *ledger.View) (float64, Refusal) {
 	return score, of(reason)
 }
 
-// open returns the node without the pod itself, which may be assumed there.
-func (p *Pod) open(v *ledger.View) (placement.Node, Refusal) {
+// open returns the node as placement sees it, unless it takes no new pods.
+func open(v *ledger.View) (placement.Node, Refusal) {
 	if v == nil || !v.Known {
 		return placement.Node{}, unknownNode
 	}
-	if v = v.Without(p.UID); v.Unreadable != "" {
+	if v.Unreadable != "" {
 		for _, e := range v.Pods {
 			if e.Problem != "" {
 				return placement.Node{}, unreadablePod

@@ -26,6 +26,7 @@ const Limit = 3 * time.Second
 // Book is what Filter reads of the ledger.
 type Book interface {
 	Node(name string) *ledger.View
+	Pod(uid string) *ledger.Entry
 	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 
@@ -81,12 +82,13 @@ func (f *Filter) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) 
 		return nil, err
 	}
 	scores := make(extenderv1.HostPriorityList, len(names))
+	view := f.without(p)
 	err = each(ctx, len(names), func(s *placement.Scratch, i int) {
 		scores[i].Host = names[i]
 		if !p.Devices {
 			return
 		}
-		if score, refusal := p.Rate(s, f.Book.Node(names[i])); refusal.Reason == "" {
+		if score, refusal := p.Rate(s, view(names[i])); refusal.Reason == "" {
 			scores[i].Score = int64(math.Round(score * float64(extenderv1.MaxExtenderPriority)))
 		}
 	})
@@ -113,20 +115,33 @@ func (f *Filter) refusals(ctx context.Context, p *ask.Pod, names []string) ([]as
 		}
 		return refusals, nil
 	}
-	shut := f.Gate()
+	shut, view := f.Gate(), f.without(p)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
 		if why, ok := shut[names[i]]; ok {
 			refusals[i].Reason = why
 			return
 		}
-		refusals[i] = f.fits(s, p, names[i])
+		refusals[i] = f.fits(s, p, view(names[i]))
 	})
 	return refusals, err
 }
 
-// fits says why the pod cannot go on a node, as the books are now.
-func (f *Filter) fits(s *placement.Scratch, p *ask.Pod, node string) ask.Refusal {
-	a, refusal := p.Place(s, f.Book.Node(node))
+// without returns the books of nodes as they would be without the pod, which may be assumed on one: its
+// binding can have failed in a way that nobody knows yet.
+func (f *Filter) without(p *ask.Pod) func(node string) *ledger.View {
+	own := f.Book.Pod(p.UID)
+	return func(node string) *ledger.View {
+		v := f.Book.Node(node)
+		if own != nil && own.Node == node {
+			return v.Without(p.UID)
+		}
+		return v
+	}
+}
+
+// fits says why the pod cannot go on a node.
+func (f *Filter) fits(s *placement.Scratch, p *ask.Pod, v *ledger.View) ask.Refusal {
+	a, refusal := p.Place(s, v)
 	if refusal.Reason != "" || p.Settled {
 		return refusal
 	}

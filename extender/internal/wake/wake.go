@@ -42,7 +42,6 @@ type Refused struct {
 	dirty release // what was released since the last pass
 	// While a Filter reads the books, what is released is logged, for the pod that it may refuse.
 	open int
-	base int       // number of the first entry of log
 	log  []release // one node or namespace each
 	wake chan struct{}
 }
@@ -67,7 +66,7 @@ func (r *Refused) Begin() (mark int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open++
-	return r.base + len(r.log)
+	return len(r.log)
 }
 
 // End takes what a Filter decided: nodes are those that refused the pod, nil when one took it. What was
@@ -79,14 +78,13 @@ func (r *Refused) End(mark int, p *ask.Pod, nodes []string) {
 		delete(r.pods, p.UID)
 	} else {
 		r.remember(p, nodes)
-		for _, missed := range r.log[mark-r.base:] {
+		for _, missed := range r.log[mark:] {
 			r.release(missed)
 		}
 	}
 	r.open--
 	if r.open == 0 {
-		r.base += len(r.log)
-		r.log = nil
+		r.log = nil // nobody has a mark in it
 	}
 }
 
