@@ -85,7 +85,7 @@ func TestPlace(t *testing.T) {
 		{"spread goes to the emptier", []*corev1.Node{n1, n2}, nil, []*corev1.Pod{of(6000), of(4000), of(4000)}, true, []string{"n1", "n2", "n2"}, nil},
 		{"the same pod twice is two pods", []*corev1.Node{n1}, nil, []*corev1.Pod{twice, twice}, false, []string{"n1", ""}, nil},
 		{"a bound pod holds", []*corev1.Node{n1}, []*corev1.Pod{running}, []*corev1.Pod{of(1001), of(1000)}, false, []string{"", "n1"}, nil},
-		{"given twice, once", []*corev1.Node{n1}, []*corev1.Pod{running, running.DeepCopy()}, []*corev1.Pod{of(1000)}, false, []string{"n1"}, nil},
+		{"given twice, once", []*corev1.Node{node("n1", 2)}, []*corev1.Pod{running, running.DeepCopy()}, []*corev1.Pod{of(1000)}, false, []string{"n1"}, nil},
 		{"an ended one does not", []*corev1.Node{n1}, []*corev1.Pod{ended}, []*corev1.Pod{of(10000)}, false, []string{"n1"}, nil},
 		{"an unreadable one closes its node", []*corev1.Node{n1, n2}, []*corev1.Pod{garbled}, []*corev1.Pod{of(1000)}, false, []string{"n2"}, []string{"Pod ml/garbled"}},
 		{"kubelet's count rules beside the slots", []*corev1.Node{node("n1", 1)}, nil, []*corev1.Pod{of(1), of(1)}, false, []string{"n1", ""}, nil},
