@@ -26,6 +26,7 @@ func (f *Feed) pod(o, n any) {
 	}
 	truth := LedgerPod(new, f.o.Release)
 	f.o.OnPod(old, new, f.book.Observe(truth))
+	f.seen.Store(truth.Version)
 	f.report(new, podProblem(new, &truth, f.o.Release), func() error {
 		if old == nil {
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,7 @@ type Feed struct {
 	book    *ledger.Book
 	o       FeedOptions
 	feeding sync.Mutex // held while pods are told to the book: a list must not overtake an event
+	seen    atomic.Uint64
 	pods    cache.SharedIndexInformer
 	watches []cache.SharedIndexInformer // pods among them
 	told    []cache.ResourceEventHandlerRegistration
@@ -125,6 +127,10 @@ func (f *Feed) Synced() bool {
 	}
 	return true
 }
+
+// Seen returns the resourceVersion of the newest change of a pod with devices that the watch showed: the book
+// has been told of it and of all before it.
+func (f *Feed) Seen() uint64 { return f.seen.Load() }
 
 // Pod returns a pod that has a node and devices as the watch last showed it, reduced and read only; nil
 // when it showed none.

@@ -134,6 +134,8 @@ func TestFeed(t *testing.T) {
 	done.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
 	server.put(done)
 	eventually(t, func() bool { return held(book) == 5000 }, "the init container's memory to be released")
+	server.put(done) // changes nothing in the books
+	eventually(t, func() bool { return f.Seen() == 106 }, "the sixth change after version 100 to be seen")
 
 	server.disconnect(func() { // while nobody looks, another pod takes the name
 		server.remove(done)
@@ -144,7 +146,7 @@ func TestFeed(t *testing.T) {
 	server.disconnect(func() { server.remove(gpu("p", "u2")) })
 	eventually(t, func() bool { return held(book) == 0 && book.Pod("u2") == nil }, "a pod whose end was missed")
 
-	want := []string{"→u1 raised", "u1→u1 released", "u1→ released", "→u2 raised", "u2→ released"}
+	want := []string{"→u1 raised", "u1→u1 released", "u1→u1", "u1→ released", "→u2 raised", "u2→ released"}
 	if diff := cmp.Diff(want, told.copy(&told.pods)); diff != "" {
 		t.Errorf("OnPod (-want +got):\n%s", diff)
 	}

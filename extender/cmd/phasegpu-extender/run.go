@@ -66,7 +66,7 @@ func run(ctx context.Context, o *options) error {
 	log.Info("serving", zap.Stringer("listen", listen.Addr()), zap.Stringer("metricsListen", metricsListen.Addr()))
 	return server.Serve(ctx, o.bindTimeout, e.binder.Stop,
 		server.Listener{Listener: listen, Handler: server.Extender(e.calls(), e.metrics, log)},
-		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.book, e.gate.States()) })},
+		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.feed.Seen(), e.book, e.gate.States()) })},
 	)
 }
 

@@ -16,8 +16,11 @@ import (
 // Lists are sorted: nodes and namespaces by name, devices as on the node (family, then index), pods by
 // namespace, name and UID. Lists that are empty are left out.
 type Ledger struct {
-	Generation uint64      `json:"generation"` // grows with every change
-	Consistent bool        `json:"consistent"` // all of the page is of that generation
+	Generation uint64 `json:"generation"` // grows with every change
+	Consistent bool   `json:"consistent"` // all of the page is of that generation
+	// Seen is the resourceVersion up to which the books know what happened to bound pods with devices: what
+	// differs from the API server and is older is drift, what is newer is on its way.
+	Seen       uint64      `json:"seen"`
 	Nodes      []Node      `json:"nodes,omitempty"`
 	Namespaces []Namespace `json:"namespaces,omitempty"`
 	Gates      []Gate      `json:"gates,omitempty"` // sorted by node; open ones are left out
@@ -111,11 +114,11 @@ type Gate struct {
 	ShutSeconds float64  `json:"shutSeconds"` // since the first of those inside came in
 }
 
-// Read takes a picture of the books and the gates.
-func Read(book *ledger.Book, gates []gate.State) Ledger {
+// Read takes a picture of the books and the gates. seen was read before.
+func Read(seen uint64, book *ledger.Book, gates []gate.State) Ledger {
 	var l Ledger
 	for range 3 { // a quiet moment is likely soon, and nobody must wait for one
-		l = Ledger{Generation: book.Generation()}
+		l = Ledger{Generation: book.Generation(), Seen: seen}
 		l.Nodes = nodes(book.Nodes())
 		l.Namespaces = namespaces(book.Namespaces())
 		if l.Consistent = book.Generation() == l.Generation; l.Consistent {
