@@ -9,7 +9,7 @@ import (
 // admission are the stories that end at admission.
 func admission() []Scenario {
 	return []Scenario{
-		{1, "A pod whose peak exceeds the quota is denied, with the container that makes the peak", peakOverQuota},
+		{1, "A pod whose peak is over the quota is denied, and told why", peakOverQuota},
 	}
 }
 
@@ -17,8 +17,13 @@ func peakOverQuota(p *Play) {
 	p.Node("quota", 32768)
 	p.Quota(map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "24576"})
 	p.Denied(
-		p.Pod("train", stack.Init("load", stack.GPU(1, 30720)), stack.App("train", stack.GPU(1, 4096))),
-		`"load"`, "30720", `"team"`, "24576",
+		p.Pod("greedy", stack.Init("load", stack.GPU(1, 30720)), stack.App("train", stack.GPU(1, 4096))),
+		`init container "load"`, "peak of 30720 MiB", `ResourceQuota "team"`, "24576",
 	)
 	p.Reserved(0)
+
+	// More than the quota in sum, and not in any phase.
+	modest := p.Submit(p.Pod("modest", stack.Init("load", stack.GPU(1, 24576)), stack.App("train", stack.GPU(1, 4096))))
+	p.Scheduled(modest)
+	p.Reserved(24576)
 }

@@ -191,11 +191,40 @@ func (p *Play) Ended(pod *corev1.Pod, phase corev1.PodPhase) {
 	p.Logf("%s is %s", pod.Name, phase)
 }
 
+// Report has the node report a status of a pod that is made from the present one, and waits until the
+// extender has seen it.
+func (p *Play) Report(pod *corev1.Pod, what string, change func(*corev1.PodStatus)) {
+	p.Helper()
+	now, err := p.Cluster.Pod(p.Context(), pod)
+	p.must(err)
+	change(&now.Status)
+	p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, now.Status))
+	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Logf("%s: reported %s", pod.Name, what)
+}
+
 // Holds waits until the memory reserved for a pod over all devices is as given, in MiB.
 func (p *Play) Holds(pod *corev1.Pod, memoryMiB int64) {
 	p.Helper()
 	p.must(p.Cluster.AwaitReserved(p.Context(), pod, memoryMiB))
 	p.Logf("%s has %d MiB reserved", pod.Name, memoryMiB)
+}
+
+// Unmoved expects that the books do not change at all, not even for a moment, while something happens to
+// pods. It ends when the extender has seen what happened to the last of them.
+func (p *Play) Unmoved(last *corev1.Pod, while func()) {
+	p.Helper()
+	p.must(p.Cluster.AwaitSeen(p.Context(), last))
+	before, err := p.Cluster.Ledger(p.Context())
+	p.must(err)
+	while()
+	p.must(p.Cluster.AwaitSeen(p.Context(), last))
+	after, err := p.Cluster.Ledger(p.Context())
+	p.must(err)
+	if after.Generation != before.Generation {
+		p.Fatalf("the books changed %d times:\nbefore %+v\nafter  %+v", after.Generation-before.Generation, before.Reserved(), after.Reserved())
+	}
+	p.Logf("the books did not move")
 }
 
 // Reserved waits until so many MiB are reserved on each device of the scenario's nodes, in the order of their

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
@@ -46,6 +49,26 @@ func (s *Stack) AwaitNoNode(ctx context.Context, node string) error {
 			}
 		}
 		return nil
+	})
+}
+
+// AwaitSeen waits until the extender has seen a pod as the API server has it now, and everything that was
+// done to pods before.
+func (s *Stack) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
+	now, err := s.Pod(ctx, pod)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.ParseUint(now.ResourceVersion, 10, 64)
+	if err != nil {
+		return fmt.Errorf("pod %s/%s: resourceVersion %q: %w", pod.Namespace, pod.Name, now.ResourceVersion, err)
+	}
+	return Eventually(ctx, fmt.Sprintf("the extender has seen pod %s/%s", pod.Namespace, pod.Name), func(ctx context.Context) error {
+		l, err := s.Ledger(ctx)
+		if err == nil && l.Seen < version {
+			err = fmt.Errorf("it has seen version %d, not %d", l.Seen, version)
+		}
+		return err
 	})
 }
 

@@ -18,7 +18,9 @@ type Amount struct {
 
 // Ledger is the extender's page of its books, as far as tests read it; extender/internal/page explains it.
 type Ledger struct {
-	Consistent bool `json:"consistent"`
+	Generation uint64 `json:"generation"` // grows with every change
+	Consistent bool   `json:"consistent"`
+	Seen       uint64 `json:"seen"` // resourceVersion up to which pods were seen
 	Nodes      []struct {
 		Name       string         `json:"name"`
 		Known      bool           `json:"known"`
