@@ -15,21 +15,26 @@ import (
 //
 // The scheduler says in condition PodScheduled which generation of the pod it looked at, but writes it only
 // when something else in the condition changes. So the condition is taken away, and then the pod's
-// generation is raised by a toleration of nothing, which also makes the scheduler try it.
+// generation is raised by a toleration of nothing, which also makes the scheduler try it. A try that was under
+// way meanwhile makes that necessary once more; any of a generation since the first change will do.
 func (s *Stack) Retry(ctx context.Context, pod *corev1.Pod) error {
-	generation := int64(-1)
+	first := int64(-1)
 	_, err := s.await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
 		last := condition(p, corev1.PodScheduled)
 		switch {
 		case p.Spec.NodeName != "":
 			return nil
-		case generation < 0 || last != nil && last.ObservedGeneration < generation: // that was an earlier try
-			if generation, err = s.provoke(ctx, p); err != nil {
+		case first < 0 || last != nil && last.ObservedGeneration < first: // that was an earlier try
+			generation, err := s.provoke(ctx, p)
+			if err != nil {
 				return err
+			}
+			if first < 0 {
+				first = generation
 			}
 			return errors.New("it has just been changed")
 		case last == nil:
-			return fmt.Errorf("kube-scheduler has said nothing of generation %d", generation)
+			return fmt.Errorf("kube-scheduler has said nothing of generation %d", first)
 		}
 		return nil
 	})
