@@ -158,7 +158,7 @@ func TestRequestEqualsTwin(t *testing.T) {
 	seed := rand.Int63()
 	rng := rand.New(rand.NewSource(seed))
 	accepted, refused := 0, 0
-	for range 50_000 {
+	for range 20_000 {
 		r := randomResources(rng, twin)
 		want, asks, ok := twin.request(r)
 		got, err := classify.Request(r)
