@@ -24,6 +24,7 @@ func All() []Scenario {
 	return slices.Concat(
 		admission(), // 1
 		phases(),    // 2 to 8
+		reruns(),    // 9
 	)
 }
 

@@ -1,0 +1,249 @@
+package scenarios
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// reruns is the story of init containers that run again.
+func reruns() []Scenario {
+	return []Scenario{
+		{9, "Init containers that run again are charged again, from the first sign on", rerun},
+	}
+}
+
+func rerun(p *Play) {
+	p.Node("rerun", 24576)
+	recordedReruns(p)
+	for _, again := range []struct {
+		what string
+		do   func(*nodesim.Simulator, context.Context, *corev1.Pod) error
+	}{
+		{"its sandbox is recreated", (*nodesim.Simulator).RecreateSandbox},
+		{"its pause process is killed", (*nodesim.Simulator).KillPause},
+		{"all its containers are restarted in place", (*nodesim.Simulator).RestartAllContainers},
+	} {
+		liveRerun(p, again.what, again.do)
+	}
+	ordinaryRestarts(p)
+	memoryGone(p)
+}
+
+// What the pods of this story need: the second init container most.
+const (
+	atPeak   = 20100 // with the sidecar
+	atSteady = 5100
+)
+
+// rerunner has the shape of the pod on which a real kubelet was observed.
+func rerunner(p *Play, name string) *corev1.Pod {
+	return p.Pod(name,
+		stack.Init("i0", stack.GPU(1, 8000)), stack.Sidecar("s", stack.GPU(1, 100)),
+		stack.Init("i1", stack.GPU(1, 20000)), stack.App("a", stack.GPU(1, 5000)))
+}
+
+// waiter fits beside the steady state and not beside the peak.
+func waiter(p *Play, name string) *corev1.Pod {
+	return p.Pod(name, stack.App("serve", stack.GPU(1, 12288)))
+}
+
+// recordedReruns plays what a real kubelet reported, report by report. A pod waits for the memory whenever
+// it is taken, and gets it when it is not.
+func recordedReruns(p *Play) {
+	snapshots, err := stack.Reruns(p.Context())
+	p.must(err)
+	if len(snapshots) == 0 {
+		p.Fatalf("there are no recorded reruns")
+	}
+	var story string
+	var pod, waiting *corev1.Pod
+	end := func() {
+		p.Delete(pod)
+		if waiting != nil {
+			p.Scheduled(waiting)
+			p.Delete(waiting)
+			waiting = nil
+		}
+	}
+	for i, s := range snapshots {
+		if name := strings.TrimRight(s.Name, "-0123456789"); name != story {
+			if pod != nil {
+				end()
+			}
+			story = name
+			pod = p.Submit(rerunner(p, fmt.Sprintf("recorded-%d", i)))
+			p.Scheduled(pod)
+		}
+		p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, s.Pod.Status))
+		p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+		reserved := s.Want.Reserved.Total.MemoryMiB
+		p.Logf("%s: kubelet reports %s", s.Name, told(&s.Pod.Status))
+		p.Holds(pod, reserved)
+		switch {
+		case reserved == atPeak && waiting == nil:
+			waiting = p.Submit(waiter(p, fmt.Sprintf("waiter-%d", i)))
+			p.Pending(waiting, "Insufficient GPU memory")
+		case reserved == atPeak:
+			p.StillPending(waiting)
+		case reserved != atSteady:
+			p.Fatalf("%s: %d MiB are right, which this story does not know", s.Name, reserved)
+		case waiting != nil:
+			p.Scheduled(waiting)
+			p.Delete(waiting)
+			waiting = nil
+		}
+	}
+	end()
+	p.Reserved(0)
+}
+
+// told describes a status: "Running, no sandbox: i0 exit 0, s exit 137, i1 exit 0, a exit 137".
+func told(s *corev1.PodStatus) string {
+	text := string(s.Phase)
+	for _, c := range s.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers && c.Status != corev1.ConditionTrue {
+			text += ", no sandbox"
+		}
+	}
+	separator := ": "
+	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for _, c := range statuses {
+			state := "waiting"
+			switch {
+			case c.State.Running != nil:
+				state = "running"
+			case c.State.Terminated != nil:
+				state = fmt.Sprintf("exit %d", c.State.Terminated.ExitCode)
+			}
+			text += separator + c.Name + " " + state
+			separator = ", "
+		}
+	}
+	return text
+}
+
+// liveRerun has the simulated kubelet run a pod's init containers again.
+func liveRerun(p *Play, what string, again func(*nodesim.Simulator, context.Context, *corev1.Pod) error) {
+	pod := steady(p, "live")
+	p.must(again(p.Cluster.Sim, p.Context(), pod))
+	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Logf("%s: %s", pod.Name, what)
+	p.Holds(pod, atPeak)
+	waiting := p.Submit(waiter(p, "waiter"))
+	p.Pending(waiting, "Insufficient GPU memory")
+
+	p.Running(pod, "i0")
+	p.StillPending(waiting)
+	p.Finish(pod, "i0", 0)
+	p.Running(pod, "i1")
+	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.StillPending(waiting)
+	p.Reserved(atPeak)
+	p.Finish(pod, "i1", 0)
+	p.Holds(pod, atSteady)
+	p.Scheduled(waiting)
+	p.Running(pod, "a")
+	p.Reserved(atSteady + 12288)
+	p.Delete(waiting)
+	p.Delete(pod)
+}
+
+// steady brings a pod to its steady state.
+func steady(p *Play, name string) *corev1.Pod {
+	pod := p.Submit(rerunner(p, name))
+	p.Scheduled(pod)
+	p.Finish(pod, "i0", 0)
+	p.Finish(pod, "i1", 0)
+	p.Running(pod, "a")
+	p.Holds(pod, atSteady)
+	return pod
+}
+
+// ordinaryRestarts: no init container runs again, so nothing is charged again.
+func ordinaryRestarts(p *Play) {
+	pod := steady(p, "ordinary")
+	p.Unmoved(pod, func() {
+		for _, container := range []string{"a", "s"} {
+			for _, exit := range []int32{1, 0} {
+				p.Finish(pod, container, exit)
+				p.Running(pod, container)
+			}
+		}
+	})
+	p.Reserved(atSteady)
+	p.Delete(pod)
+}
+
+// memoryGone: another pod has what the init containers held when they run again.
+func memoryGone(p *Play) {
+	first := steady(p, "first")
+	second := p.Submit(p.Pod("second", stack.App("serve", stack.GPU(1, 15000))))
+	p.Scheduled(second)
+	p.Running(second, "serve")
+	p.Reserved(atSteady + 15000)
+
+	p.must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
+	p.Logf("%s: its sandbox is recreated, and its memory has gone to others", first.Name)
+	p.Reserved(atPeak + 15000)
+	p.metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "10524")
+	p.event(first, "GPUOvercommitted", "GPU-rerun-0", "35100")
+	third := p.Submit(p.Pod("third", stack.App("serve", stack.GPU(1, 1000))))
+	p.Pending(third, "Insufficient GPU memory")
+
+	p.Finish(first, "i0", 0)
+	p.StillPending(third)
+	p.Reserved(atPeak + 15000)
+	p.Delete(second)
+	p.Scheduled(third)
+	p.Reserved(atPeak + 1000)
+	p.metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "")
+	p.Finish(first, "i1", 0)
+	p.Reserved(atSteady + 1000)
+}
+
+// metric waits until a series of the extender has a value, or, for "", is not there.
+func (p *Play) metric(series, value string) {
+	p.Helper()
+	p.must(stack.Eventually(p.Context(), fmt.Sprintf("metric %s is %q", series, value), func(ctx context.Context) error {
+		all, err := p.Cluster.ExtenderMetrics(ctx)
+		if err != nil {
+			return err
+		}
+		if got, _ := stack.Metric(all, series); got != value {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	}))
+	if value == "" {
+		p.Logf("metric %s is gone", series)
+	} else {
+		p.Logf("metric %s is %s", series, value)
+	}
+}
+
+// event waits until there is an event on a pod with these words in its note.
+func (p *Play) event(pod *corev1.Pod, reason string, words ...string) {
+	p.Helper()
+	var note string
+	p.must(stack.Eventually(p.Context(), fmt.Sprintf("pod %s has event %s", pod.Name, reason), func(ctx context.Context) error {
+		events, err := p.Cluster.Client.EventsV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Regarding.UID == pod.UID && e.Reason == reason {
+				note = e.Note
+				return lacks(note, words)
+			}
+		}
+		return fmt.Errorf("none of %d events is", len(events.Items))
+	}))
+	p.Logf("event %s on %s: %s", reason, pod.Name, note)
+}
