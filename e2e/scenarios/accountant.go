@@ -85,22 +85,22 @@ func (a *accountant) verdict(family string, sum int64, terms []string) string {
 		text += fmt.Sprintf(" = %d", sum)
 	}
 	text += " MiB"
-	limit, where := a.devices[family], "the devices"
+	limit, where := a.devices[family], "the devices have"
 	if quota, ok := a.quotas[family]; ok {
-		limit, where = quota, "the quota"
+		limit, where = quota, "the quota allows"
 	}
 	held := int64(0)
 	for _, sums := range a.held {
 		held += sums[family]
 	}
 	if held > 0 {
-		text += fmt.Sprintf(", beside %d for pods that run", held)
+		text += fmt.Sprintf(" beside %d for pods that run", held)
 	}
-	says := "let it in, and keep all of that until the pod ends"
+	says := "let it in, and hold all of that until it ends"
 	if held+sum > limit {
 		says = "refuse it"
 	}
-	return fmt.Sprintf("%s, of %d in %s: would %s", text, limit, where, says)
+	return fmt.Sprintf("%s, and %s %d: would %s", text, where, limit, says)
 }
 
 // scheduled has the accountant charge a pod.

@@ -17,31 +17,48 @@ type Programs struct {
 }
 
 // Build builds the product's binaries from the checkout that the working directory belongs to, into dir.
-// Flags are further ones for "go build", such as -race;
-// a later one wins.
+// Flags are further ones for "go build", such as -race; a later one wins.
 func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
-	root, err := checkout(ctx)
+	webhook, err := build(ctx, dir, "webhook", "phasegpu-webhook", flags...)
 	if err != nil {
 		return Programs{}, err
 	}
-	build := func(module, name string) (path string) {
-		if err != nil {
-			return ""
-		}
-		path = filepath.Join(dir, name)
-		args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
-		cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
-		cmd.Dir = filepath.Join(root, module)
-		if out, failed := cmd.CombinedOutput(); failed != nil {
-			err = fmt.Errorf("building %s: %w\n%s", name, failed, out)
-		}
-		return path
+	extender, err := build(ctx, dir, "extender", "phasegpu-extender", flags...)
+	return Programs{webhook, extender}, err
+}
+
+// BuildInTree builds the product's binaries and kubectl-phasegpu into bin/e2e of the checkout, where the next
+// call finds what has not changed.
+func BuildInTree(ctx context.Context) (p Programs, kubectl string, err error) {
+	root, err := checkout(ctx)
+	if err != nil {
+		return Programs{}, "", err
 	}
-	p := Programs{
-		Webhook:  build("webhook", "phasegpu-webhook"),
-		Extender: build("extender", "phasegpu-extender"),
+	dir := filepath.Join(root, "bin", "e2e")
+	if err := makeDir(dir); err != nil {
+		return Programs{}, "", err
 	}
-	return p, err
+	if p, err = Build(ctx, dir); err != nil {
+		return Programs{}, "", err
+	}
+	kubectl, err = build(ctx, dir, "extender", "kubectl-phasegpu")
+	return p, kubectl, err
+}
+
+// build builds a module's command into dir and returns its path.
+func build(ctx context.Context, dir, module, name string, flags ...string) (path string, err error) {
+	root, err := checkout(ctx)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, name)
+	args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
+	cmd.Dir = filepath.Join(root, module)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
+	}
+	return path, nil
 }
 
 // checkout finds the root of the checkout that the working directory belongs to.

@@ -95,9 +95,12 @@ type LedgerPod struct {
 	} `json:"devices"`
 }
 
+// LedgerURL is where the extender shows its books.
+func (s *Stack) LedgerURL() string { return s.extenderHealth + "/debug/ledger" }
+
 // Ledger asks the extender for its books.
 func (s *Stack) Ledger(ctx context.Context) (*Ledger, error) {
-	body, err := get(ctx, s.extenderHealth+"/debug/ledger")
+	body, err := get(ctx, s.LedgerURL())
 	if err != nil {
 		return nil, err
 	}

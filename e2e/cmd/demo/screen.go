@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// style is an ANSI style.
+type style string
+
+const (
+	bold   style = "1"
+	dim    style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
+	cyan   style = "36"
+)
+
+const (
+	labelWidth = 12
+	barWidth   = 32
+)
+
+// screen is what is shown on: a terminal, or a file without colours.
+type screen struct {
+	io.Writer
+	width  int
+	colour bool
+}
+
+// newScreen finds out whether a file is a terminal, how wide it is and whether it wants colours.
+func newScreen(f *os.File) *screen {
+	s := &screen{Writer: f, width: 110}
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		if width > 0 {
+			s.width = min(max(width, 80), 130)
+		}
+	}
+	return s
+}
+
+func (s *screen) paint(how style, text string) string {
+	if !s.colour || how == "" || strings.TrimSpace(text) == "" {
+		return text
+	}
+	return "\x1b[" + string(how) + "m" + text + "\x1b[0m"
+}
+
+// verdict is a mark for good or bad, with or without colour.
+func (s *screen) verdict(good bool) string {
+	if good {
+		return s.paint(green, "✓")
+	}
+	return s.paint(red, "✗")
+}
+
+func (s *screen) title(text string) {
+	rule := max(3, s.width-utf8.RuneCountInString(text)-4)
+	fmt.Fprintf(s, "\n%s %s %s\n", s.paint(dim, "──"), s.paint(bold, text), s.paint(dim, strings.Repeat("─", rule)))
+}
+
+// step does something that takes a while and says how long it took.
+func (s *screen) step(what string, do func() error) error {
+	began := time.Now()
+	if err := do(); err != nil {
+		fmt.Fprintf(s, "  %s not: %s\n", s.verdict(false), what)
+		return err
+	}
+	fmt.Fprintf(s, "  %s %s %s\n", s.verdict(true), what, s.paint(dim, seconds(time.Since(began))))
+	return nil
+}
+
+// line shows text beside a label, broken at words.
+func (s *screen) line(label, text string) {
+	for i, part := range wrap(text, s.width-labelWidth-2) {
+		if i > 0 && label != "" {
+			label = strings.Repeat(" ", labelWidth)
+		}
+		fmt.Fprintf(s, "  %s%s\n", label, part)
+	}
+}
+
+// bar shows how much of a device is reserved.
+func (s *screen) bar(d stack.LedgerDevice) string {
+	reserved, capacity := d.Reserved.MemoryMiB, d.Capacity.MemoryMiB
+	full := 0
+	if reserved > 0 {
+		full = max(1, int(min(reserved, capacity)*barWidth/max(1, capacity)))
+	}
+	how, rest := cyan, fmt.Sprintf("%d free", capacity-reserved)
+	if reserved > capacity {
+		how, rest = red, fmt.Sprintf("%d too many", reserved-capacity)
+	}
+	return fmt.Sprintf("%s %s%s %d of %d MiB, %s", pad(d.UUID, 20),
+		s.paint(how, strings.Repeat("█", full)), s.paint(dim, strings.Repeat("░", barWidth-full)), reserved, capacity, rest)
+}
+
+// wrap breaks text into lines of at most width runes, at spaces where there are any.
+func wrap(text string, width int) []string {
+	var lines []string
+	for paragraph := range strings.SplitSeq(text, "\n") {
+		line := ""
+		for word := range strings.FieldsSeq(paragraph) {
+			switch {
+			case line == "":
+				line = word
+			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+				line += " " + word
+			default:
+				lines = append(lines, line)
+				line = word
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// pad fills text with spaces up to a width in runes.
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/phasegpu/phasegpu/e2e/scenarios"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// result is how a scenario went.
+type result struct {
+	scenarios.Scenario
+	failure string // "" when all was as told
+	took    time.Duration
+}
+
+// perform plays a scenario on the screen.
+func perform(ctx context.Context, story scenarios.Scenario, cluster *stack.Stack, kubectl string, out *screen) result {
+	began := time.Now()
+	out.title(fmt.Sprintf("%d  %s", story.Number, story.Title))
+	s := &stage{ctx: ctx, screen: out, explain: kubectl, drawn: map[string]bool{}}
+	s.run(func() { scenarios.Perform(s, cluster, story) })
+	r := result{Scenario: story, failure: s.failure, took: time.Since(began)}
+	if r.failure == "" {
+		fmt.Fprintf(out, "  %s %s\n", out.verdict(true), out.paint(dim, seconds(r.took)))
+	}
+	return r
+}
+
+// stage is the screen as a place to play on.
+type stage struct {
+	ctx      context.Context
+	screen   *screen
+	explain  string          // path of kubectl-phasegpu
+	drawn    map[string]bool // pods by their containers
+	cleanups []func()
+	failure  string
+}
+
+// run plays and cleans up, in a goroutine that Fatalf can end.
+func (s *stage) run(play func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer s.clean()
+		defer s.survive()
+		play()
+	}()
+	<-done
+}
+
+// clean calls the cleanups, last first, also when one of them ends in Fatalf. There is no use in them when
+// the demo was interrupted and everything ends anyway.
+func (s *stage) clean() {
+	if len(s.cleanups) == 0 || s.ctx.Err() != nil {
+		return
+	}
+	next := s.cleanups[len(s.cleanups)-1]
+	s.cleanups = s.cleanups[:len(s.cleanups)-1]
+	defer s.clean()
+	defer s.survive()
+	next()
+}
+
+// survive makes a failure of a panic.
+func (s *stage) survive() {
+	if r := recover(); r != nil {
+		s.fail(fmt.Sprintf("panic: %v\n%s", r, debug.Stack()))
+	}
+}
+
+func (s *stage) fail(text string) {
+	if s.failure == "" {
+		s.failure = text
+	}
+	if s.ctx.Err() == nil {
+		s.screen.line(s.screen.verdict(false), text)
+	}
+}
+
+// Helper does nothing: an audience has no use for line numbers.
+func (s *stage) Helper() {}
+
+// Context ends when the demo is interrupted.
+func (s *stage) Context() context.Context { return s.ctx }
+
+// Cleanup has f called when the scenario has ended.
+func (s *stage) Cleanup(f func()) { s.cleanups = append(s.cleanups, f) }
+
+// Fatalf ends the scenario.
+func (s *stage) Fatalf(format string, args ...any) {
+	s.fail(fmt.Sprintf(format, args...))
+	runtime.Goexit()
+}
+
+// Tell shows an event.
+func (s *stage) Tell(e scenarios.Event) {
+	switch e.Kind {
+	case scenarios.Submitted:
+		s.screen.line(s.screen.paint(bold, pad(string(e.Kind), labelWidth)), e.Text)
+		s.draw(e.Pod)
+	case scenarios.Reserved:
+		for i, d := range e.Devices {
+			label := ""
+			if i == 0 {
+				label = string(e.Kind)
+			}
+			s.screen.line(s.screen.paint(cyan, pad(label, labelWidth)), s.screen.bar(d))
+		}
+	default:
+		s.screen.line(s.screen.paint(colours[e.Kind], pad(string(e.Kind), labelWidth)), e.Text)
+	}
+}
+
+var colours = map[scenarios.Kind]style{scenarios.Given: dim, scenarios.Accountant: yellow, scenarios.Happened: green}
+
+// draw shows a pod's phases as kubectl phasegpu explain does, if there are several and the like was not shown
+// before.
+func (s *stage) draw(pod *corev1.Pod) {
+	shape := pod.Spec.DeepCopy()
+	shape.RestartPolicy = ""
+	key := shape.String()
+	if kube.Classes(&pod.Spec).Steady() == 0 || s.drawn[key] {
+		return
+	}
+	s.drawn[key] = true
+	text, err := s.explanation(pod)
+	if err != nil {
+		s.Fatalf("%v", err)
+	}
+	_, drawing, _ := strings.Cut(text, "\n\n") // the title says what is said already
+	for line := range strings.Lines(drawing) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			fmt.Fprintf(s.screen, "%s%s\n", strings.Repeat(" ", labelWidth), line)
+		}
+	}
+}
+
+func (s *stage) explanation(pod *corev1.Pod) (string, error) {
+	named := pod.DeepCopy()
+	named.APIVersion, named.Kind = "v1", "Pod"
+	text, err := yaml.Marshal(named)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(s.ctx, s.explain, "explain", "-f", "-")
+	cmd.Stdin = bytes.NewReader(text)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("COLUMNS=%d", s.screen.width-labelWidth-2))
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl-phasegpu explain: %w: %s", err, stderr.String())
+	}
+	return string(out), nil
+}
