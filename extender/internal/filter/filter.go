@@ -117,11 +117,10 @@ func (f *Filter) refusals(ctx context.Context, p *ask.Pod, names []string) ([]as
 	}
 	shut, view := f.Gate(), f.without(p)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
-		if why, ok := shut[names[i]]; ok {
-			refusals[i].Reason = why
-			return
-		}
 		refusals[i] = f.fits(s, p, view(names[i]))
+		if why, ok := shut[names[i]]; ok && refusals[i].Reason == "" {
+			refusals[i].Reason = why // what passes by itself is said only when nothing else is in the way
+		}
 	})
 	return refusals, err
 }

@@ -73,7 +73,8 @@ func TestFilter(t *testing.T) {
 	d.node("small", card("G2", 8000))
 	d.node("none")
 	d.node("gate", card("G3", 24576))
-	d.shut = map[string]string{"gate": "GPU gate shut"}
+	// Of the full node the shortage is said: that its gate is shut passes by itself.
+	d.shut = map[string]string{"gate": "GPU gate shut", "full": "GPU gate shut"}
 	d.book.SetNode(ledger.Node{Name: "garbage", Unreadable: "annotation: not JSON"})
 	d.node("record", card("G4", 24576)) // case 27
 	d.book.Observe(ledger.Pod{UID: "x", Namespace: "others", Name: "x", Node: "record", Classes: phase.Pod{phase.App}, Unreadable: "annotation: G0,abc,;"})
