@@ -33,6 +33,7 @@ type Simulator struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	records records
+	frozen  sync.RWMutex // locked while only first reports may be written
 
 	mu       sync.Mutex
 	kubelets map[string]*kubelet
@@ -147,6 +148,13 @@ func (s *Simulator) Pause(node string) { s.kubelet(node).pause(true) }
 
 // Resume ends a Pause.
 func (s *Simulator) Resume(node string) { s.kubelet(node).pause(false) }
+
+// Freeze holds back all reports, of all nodes, until Thaw, but for the first of each pod: from then on pods get
+// admitted, and nothing more happens to them as far as anybody can tell.
+func (s *Simulator) Freeze() { s.frozen.Lock() }
+
+// Thaw ends a Freeze.
+func (s *Simulator) Thaw() { s.frozen.Unlock() }
 
 // kubelet returns the kubelet of a node. The first time, it starts, and gets the pods that are there.
 func (s *Simulator) kubelet(name string) *kubelet {

@@ -189,6 +189,10 @@ func (p *podWorker) write(ctx context.Context) error {
 	if string(body) == p.written {
 		return nil
 	}
+	if p.written != "" {
+		p.sim.frozen.RLock()
+		defer p.sim.frozen.RUnlock()
+	}
 	p.written = string(body)
 	err = p.persist(ctx, func() error {
 		_, err := p.sim.client.CoreV1().Pods(p.name.Namespace).Patch(

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -34,21 +35,7 @@ func (s *Stack) Recompute(ctx context.Context, release phase.Release) (Books, er
 		if p.Unreadable != "" {
 			return Books{}, fmt.Errorf("pod %s/%s: %s", p.Namespace, p.Name, p.Unreadable)
 		}
-		onDevice, ofFamily := map[string]Amount{}, map[string]Amount{}
-		for k := p.First; k < p.Classes.Len(); k++ {
-			phaseOnDevice, phaseOfFamily := map[string]Amount{}, map[string]Amount{}
-			for position, shares := range p.Allocation {
-				if !p.Classes.Alive(k, position) {
-					continue
-				}
-				for _, share := range shares {
-					add(phaseOnDevice, p.Node+"/"+share.UUID, share.Amount)
-					add(phaseOfFamily, p.Namespace+"/"+share.Family, share.Amount)
-				}
-			}
-			raise(onDevice, phaseOnDevice)
-			raise(ofFamily, phaseOfFamily)
-		}
+		onDevice, ofFamily := remaining(&p)
 		for key, a := range onDevice {
 			add(books.Reserved, key, device.Amount(a))
 		}
@@ -57,6 +44,27 @@ func (s *Stack) Recompute(ctx context.Context, release phase.Release) (Books, er
 		}
 	}
 	return books, nil
+}
+
+// remaining returns the largest remaining phase of a pod, on each device by "node/uuid" and in the namespace by
+// "namespace/family".
+func remaining(p *ledger.Pod) (onDevice, ofFamily map[string]Amount) {
+	onDevice, ofFamily = map[string]Amount{}, map[string]Amount{}
+	for k := p.First; k < p.Classes.Len(); k++ {
+		phaseOnDevice, phaseOfFamily := map[string]Amount{}, map[string]Amount{}
+		for position, shares := range p.Allocation {
+			if !p.Classes.Alive(k, position) {
+				continue
+			}
+			for _, share := range shares {
+				add(phaseOnDevice, p.Node+"/"+share.UUID, share.Amount)
+				add(phaseOfFamily, p.Namespace+"/"+share.Family, share.Amount)
+			}
+		}
+		raise(onDevice, phaseOnDevice)
+		raise(ofFamily, phaseOfFamily)
+	}
+	return onDevice, ofFamily
 }
 
 func add(sums map[string]Amount, key string, a device.Amount) {

@@ -1,0 +1,135 @@
+package scenarios_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// TestBindingAnswerLost is the first half of scenario 12: the extender is killed, or merely never told, between
+// the Binding that it writes and the API server's answer. The pod is charged once, runs, and kube-scheduler is
+// told of success when it asks again.
+func TestBindingAnswerLost(t *testing.T) {
+	s := stack.StartT(t, stack.Options{})
+	road := &road{sprung: make(chan string, 1)}
+	end, err := s.Intercept(t.Context(), road.wrap)
+	if end != nil {
+		defer end()
+	}
+	must(t, err)
+
+	dead := func(written bool) trap {
+		return func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) string {
+			said := "nothing"
+			if written {
+				said = forward(r, apiServer)
+			}
+			if err := s.Extender.Kill(); err != nil {
+				return err.Error()
+			}
+			return said
+		}
+	}
+	deaf := func(_ http.ResponseWriter, r *http.Request, apiServer http.Handler) string {
+		return forward(r, apiServer)
+	}
+	for _, c := range []struct {
+		name    string
+		trap    trap
+		said    string // by the API server
+		restart bool
+	}{
+		{"killed after the write", dead(true), "201", true},
+		{"killed before the write", dead(false), "nothing", true},
+		{"the answer is lost", deaf, "201", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			name := strings.ReplaceAll(c.name, " ", "-")
+			ctx := t.Context()
+			arena(t, s, name, node(name, 1, 24576))
+			s.Sim.Pause(name)
+			road.trap.Store(&c.trap)
+			pod, err := s.Create(ctx, stack.NewPod(name, "train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
+			must(t, err)
+			if said := <-road.sprung; said != c.said {
+				t.Fatalf("the API server answered the Binding with %s, want %s", said, c.said)
+			}
+			if c.restart {
+				must(t, s.Extender.Start(ctx))
+			}
+			_, err = s.AwaitBound(ctx, pod)
+			must(t, err)
+			must(t, s.AwaitReserved(ctx, pod, 20000))
+
+			// Kubelet has not reported on it: the next one waits in the gate, whoever knew of the first.
+			next, err := s.Create(ctx, stack.NewPod(name, "next", stack.App("app", stack.GPU(1, 1000))))
+			must(t, err)
+			must(t, stack.Eventually(ctx, "the gate is shut by the first pod, for the second", func(ctx context.Context) error {
+				l, err := s.Ledger(ctx)
+				if err != nil {
+					return err
+				}
+				for _, g := range l.Gates {
+					if g.Node == name && len(g.Inside) == 1 && strings.Contains(g.Inside[0], pod.Name) && g.Waiting == 1 {
+						return nil
+					}
+				}
+				return fmt.Errorf("gates are %+v", l.Gates)
+			}))
+			s.Sim.Resume(name)
+			must(t, s.Sim.AwaitRunning(ctx, pod, "load"))
+			must(t, s.Sim.AwaitRunning(ctx, next, "app"))
+
+			var again, elsewhere extenderv1.ExtenderBindingResult
+			must(t, bind(ctx, s, pod, name, &again))
+			must(t, bind(ctx, s, pod, "elsewhere", &elsewhere))
+			if again.Error != "" || !strings.Contains(elsewhere.Error, name) {
+				t.Errorf("Bind again: %q, to another node: %q; want success and an error that names the node", again.Error, elsewhere.Error)
+			}
+			must(t, s.AwaitAudit(ctx))
+			must(t, s.Sim.Finish(ctx, pod, "load", 0))
+			must(t, s.AwaitDevice(ctx, "GPU-"+name+"-0", 5000))
+			must(t, s.AwaitAudit(ctx))
+			if n := len(s.Sim.Admissions(name)); n != 2 {
+				t.Errorf("kubelet admitted %d pods, want 2", n)
+			}
+		})
+	}
+	must(t, s.Extender.Kill()) // it must not outlive its way to the API server
+}
+
+// road is the extender's way to the API server, with a trap for the next Binding.
+type road struct {
+	trap   atomic.Pointer[trap]
+	sprung chan string // what the API server said
+}
+
+// trap takes one Binding's request, whose answer is then lost, and returns what the API server said.
+type trap func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) string
+
+func (road *road) wrap(apiServer http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding") {
+			if trap := road.trap.Swap(nil); trap != nil {
+				road.sprung <- (*trap)(w, r, apiServer)
+				panic(http.ErrAbortHandler) // breaks the connection
+			}
+		}
+		apiServer.ServeHTTP(w, r)
+	})
+}
+
+// forward has the API server answer to nobody.
+func forward(r *http.Request, apiServer http.Handler) string {
+	answer := httptest.NewRecorder()
+	apiServer.ServeHTTP(answer, r)
+	return fmt.Sprint(answer.Code)
+}
