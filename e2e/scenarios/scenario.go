@@ -25,6 +25,7 @@ func All() []Scenario {
 		admission(), // 1
 		phases(),    // 2 to 8
 		reruns(),    // 9
+		accounts(),  // 10, 11, 14
 	)
 }
 

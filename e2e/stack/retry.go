@@ -17,6 +17,9 @@ import (
 // when something else in the condition changes. So the condition is taken away, and then the pod's
 // generation is raised by a toleration of nothing, which also makes the scheduler try it. A try that was under
 // way meanwhile makes that necessary once more; any of a generation since the first change will do.
+//
+// It is for pods that the extender refused: those that kube-scheduler's own plugins refuse are not tried for such a
+// change.
 func (s *Stack) Retry(ctx context.Context, pod *corev1.Pod) error {
 	first := int64(-1)
 	_, err := s.await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {

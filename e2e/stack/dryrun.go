@@ -1,0 +1,14 @@
+package stack
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DryRun returns the API server's answer to the creation of a pod, which it does not carry out.
+func (s *Stack) DryRun(ctx context.Context, pod *corev1.Pod) error {
+	_, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
