@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+)
+
+func TestOptions(t *testing.T) {
+	o, err := parse([]string{"--node-policy=spread", "--device-policy", "binpack", "--release=hold", "--identity=host"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ask.Defaults{NodePolicy: placement.Spread, DevicePolicy: placement.Binpack, Release: phase.Hold}
+	if diff := cmp.Diff(want, o.defaults); diff != "" || o.identity != "host" || o.bindTimeout != 15*time.Second || o.listen != "127.0.0.1:8888" {
+		t.Errorf("%s, %+v", diff, o)
+	}
+	for _, bad := range [][]string{{"--node-policy=tetris"}, {"--release=never"}, {"--bind-timeout=0s"}, {"--qps=0"}, {"extra"}, {"--no-such-flag"}} {
+		if _, err := parse(bad, io.Discard); err == nil {
+			t.Errorf("%v is accepted", bad)
+		}
+	}
+}
+
+func gpuPod(name string, init, app int64) *corev1.Pod {
+	asks := func(name string, mib int64) corev1.Container {
+		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+			"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
+		}}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{InitContainers: []corev1.Container{asks("init", init)}, Containers: []corev1.Container{asks("app", app)}},
+	}
+}
+
+// The parts together: what the watch shows reaches books, gate, wake-up and events (cases 19 and 32).
+func TestAssembled(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
+		"hami.io/node-nvidia-register": `[{"id":"G0","count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`,
+	}}}
+	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("10")}
+	holder := gpuPod("holder", 20480, 10240)
+	holder.Spec.NodeName = "n1"
+	holder.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": "G0,NVIDIA,20480,0:;G0,NVIDIA,10240,0:;"}
+	waiting := gpuPod("waiting", 12288, 12288)
+	client := fake.NewClientset(node, holder, waiting)
+	o, err := parse([]string{"--lease-name="}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := assemble(ctx, o, client, zap.NewNop())
+	until(t, func() bool { return e.ready() == nil })
+	filter := func() *extenderv1.ExtenderFilterResult {
+		return e.calls().Filter(ctx, &extenderv1.ExtenderArgs{Pod: waiting, NodeNames: &[]string{"n1"}})
+	}
+	if r := filter(); r.FailedNodes["n1"] != "Insufficient GPU memory in the pod's phases" {
+		t.Fatalf("got %+v", r)
+	}
+	// The holder is in the gate until kubelet reports on it.
+	if room := len(e.gate.States()); room != 1 {
+		t.Errorf("%d gates", room)
+	}
+	now := metav1.Now()
+	update := func(change func(*corev1.Pod)) {
+		holder = holder.DeepCopy()
+		change(holder)
+		if _, err := client.CoreV1().Pods("ns").Update(ctx, holder, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(p *corev1.Pod) {
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
+		}}
+	})
+	until(t, func() bool { return strings.Contains(patches(client), `"phasegpu.io/nudge"`) })
+	if r := filter(); len(*r.NodeNames) != 1 {
+		t.Errorf("after the release: %+v", r)
+	}
+	if len(e.gate.States()) != 0 {
+		t.Error("the gate is still shut")
+	}
+	// Its memory goes to another, and its containers run again.
+	other := gpuPod("other", 12288, 12288)
+	other.Spec.NodeName = "n1"
+	other.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": "G0,NVIDIA,12288,0:;G0,NVIDIA,12288,0:;"}
+	if _, err := client.CoreV1().Pods("ns").Create(ctx, other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return e.book.Pod("other") != nil })
+	update(func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	})
+	var events *eventsv1.EventList
+	until(t, func() bool {
+		events, err = client.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
+		return err == nil && len(events.Items) > 0
+	})
+	if ev := events.Items[0]; ev.Regarding.Name != "holder" || ev.Type != corev1.EventTypeWarning || !strings.Contains(ev.Note, "32768 MiB") {
+		t.Errorf("event %+v", ev)
+	}
+}
+
+func patches(client *fake.Clientset) string {
+	var all strings.Builder
+	for _, action := range client.Actions() {
+		if p, ok := action.(k8stesting.PatchAction); ok {
+			all.WriteString(p.GetName() + string(p.GetPatch()))
+		}
+	}
+	return all.String()
+}
+
+func until(t *testing.T, met func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(30 * time.Second)
+	for !met() {
+		select {
+		case <-deadline:
+			t.Fatal("the condition was not met in 30 s")
+		case <-ticker.C:
+		}
+	}
+}
