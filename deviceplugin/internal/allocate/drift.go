@@ -1,0 +1,52 @@
+package allocate
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Drift counts the containers on which the API server's pods, their records and kubelet's checkpoint do not
+// agree. All are zero when all is well and kubelet is not in the middle of a pod.
+type Drift struct {
+	Gone     int // kubelet keeps devices for a container whose pod the API server has no more, or as ended
+	Strayed  int // a container got what was meant for another; it is not started
+	Unserved int // a container of a pod that kubelet has admitted has a record but no devices
+	Unbooked int // a container has devices but its pod no record, so that no book charges it
+}
+
+// Drift compares the pods of the node with the checkpoint.
+func (a *Allocator) Drift(pods []corev1.Pod, entries []kubelet.Entry) Drift {
+	var d Drift
+	live := map[string]*corev1.Pod{}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			live[string(pod.UID)] = pod
+		}
+	}
+	for _, e := range entries {
+		pod := live[e.PodUID]
+		switch {
+		case pod == nil:
+			d.Gone++
+		case !meant(e):
+			d.Strayed++
+		case !kube.Recorded(pod):
+			d.Unbooked++
+		}
+	}
+	got := served(entries)
+	for uid, pod := range live {
+		if pending(pod) || !kube.Recorded(pod) {
+			continue
+		}
+		for i := range containers(pod) {
+			if asks(pod, i, a.Resource) > 0 && !got[uid+"/"+kube.Container(&pod.Spec, i).Name] {
+				d.Unserved++
+			}
+		}
+	}
+	return d
+}

@@ -1,0 +1,143 @@
+package allocate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// EntryAnnotation of an answer names the containers it was meant for: "UID/container", several, with
+// commas between, for pods with identical allocations.
+const EntryAnnotation = "phasegpu.io/entry"
+
+// turn is a pending pod and the container whose call comes next.
+type turn struct {
+	pod        *corev1.Pod
+	allocation device.Allocation
+	position   int
+	begun      bool // an earlier container of the pod has its ids
+}
+
+func (t turn) name() string { return t.pod.Namespace + "/" + t.pod.Name }
+
+func (t turn) container() string { return kube.Container(&t.pod.Spec, t.position).Name }
+
+// entry is the turn's part of an entry annotation.
+func (t turn) entry() string { return string(t.pod.UID) + "/" + t.container() }
+
+// describe names the pod and what it waits for.
+func (t turn) describe() string {
+	return fmt.Sprintf("pod %s, container %s (%d devices recorded)", t.name(), t.container(), len(t.allocation[t.position]))
+}
+
+// pending reports whether kubelet may yet allocate for a pod on its node.
+func pending(pod *corev1.Pod) bool {
+	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	return !terminal && pod.Status.StartTime == nil
+}
+
+// asks returns how many ids of the resource kubelet gives to the container at a position. Kubelet looks at
+// the limits.
+func asks(pod *corev1.Pod, position int, resource string) int64 {
+	amount := kube.Container(&pod.Spec, position).Resources.Limits[corev1.ResourceName(resource)]
+	return amount.Value()
+}
+
+// containers is the number of positions of a pod.
+func containers(pod *corev1.Pod) int { return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) }
+
+// served tells of the checkpoint's entries which containers have got their ids.
+func served(entries []kubelet.Entry) map[string]bool {
+	got := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		got[e.PodUID+"/"+e.Container] = true
+	}
+	return got
+}
+
+// turns returns whose call this can be: pods with identical allocations and the same position. The error
+// names the pods in the way.
+func (a *Allocator) turns(pods []corev1.Pod, entries []kubelet.Entry) ([]turn, error) {
+	got := served(entries)
+	var all []turn
+	for i := range pods {
+		pod := &pods[i]
+		if !pending(pod) {
+			continue
+		}
+		next, err := a.next(pod, got)
+		if err != nil {
+			return nil, err
+		}
+		if next != nil {
+			all = append(all, *next)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no pod with a record of its devices is waiting for %s on node %s: the call is for a pod that the API server does not show, "+
+			"static or deleted by force, or for one whose containers all have theirs", a.Resource, a.Node)
+	}
+	for _, t := range all[1:] {
+		if !identical(all[0].allocation, t.allocation) {
+			return nil, fmt.Errorf("several pods with different devices are waiting for %s on node %s, and kubelet does not say which one it allocates for: %s",
+				a.Resource, a.Node, describe(all))
+		}
+	}
+	// Kubelet admits one pod after another, so one that has begun goes on before the next begins.
+	if begun := slices.DeleteFunc(slices.Clone(all), func(t turn) bool { return !t.begun }); len(begun) > 0 {
+		all = begun
+	}
+	for _, t := range all[1:] {
+		if t.position != all[0].position {
+			return nil, fmt.Errorf("several pods are half served with %s on node %s, and kubelet does not say which one it allocates for: %s",
+				a.Resource, a.Node, describe(all))
+		}
+	}
+	return all, nil
+}
+
+// next returns a pending pod's turn, nil when none of its containers waits for devices. A pod whose record
+// cannot be served is an error also for others: kubelet's call may be for it.
+func (a *Allocator) next(pod *corev1.Pod, got map[string]bool) (*turn, error) {
+	t := turn{pod: pod, position: -1}
+	for i := range containers(pod) {
+		switch {
+		case asks(pod, i, a.Resource) == 0:
+		case got[string(pod.UID)+"/"+kube.Container(&pod.Spec, i).Name]:
+			t.begun = true
+		case t.position < 0:
+			t.position = i
+		}
+	}
+	if t.position < 0 {
+		return nil, nil
+	}
+	if !kube.Recorded(pod) {
+		return nil, fmt.Errorf("pod %s asks for %s but has no record of its devices: only phasegpu's scheduler may place it (nothing is allocated on node %s while it is pending)",
+			t.name(), a.Resource, a.Node)
+	}
+	var err error
+	if t.allocation, err = kube.Allocation(pod); err != nil {
+		return nil, fmt.Errorf("pod %s: its record cannot be read, and nothing is allocated on node %s while it is pending: %w", t.name(), a.Node, err)
+	}
+	return &t, nil
+}
+
+func describe(all []turn) string {
+	parts := make([]string, len(all))
+	for i, t := range all {
+		parts[i] = t.describe()
+	}
+	return strings.Join(parts, "; ")
+}
+
+// identical reports whether two allocations are the same, position by position.
+func identical(a, b device.Allocation) bool {
+	return slices.EqualFunc(a, b, func(x, y []device.Share) bool { return slices.Equal(x, y) })
+}

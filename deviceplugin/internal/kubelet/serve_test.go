@@ -1,0 +1,146 @@
+package kubelet_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+)
+
+const resource = "nvidia.com/gpu"
+
+// nobody allocates nothing.
+type nobody struct{}
+
+func (nobody) Preferred(context.Context, []string, []string, int) ([]string, error) {
+	return nil, errors.New("nobody")
+}
+
+func (nobody) Allocate(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
+	return nil, errors.New("nobody")
+}
+
+func (nobody) PreStart(context.Context, []string) error { return errors.New("nobody") }
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// start runs a plugin for the length of a test.
+func start(t *testing.T, devices ...device.Device) (dir string, current *inventory.Current, server *kubelet.Server) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "kubelet") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	current = &inventory.Current{}
+	current.Set(devices)
+	server = &kubelet.Server{
+		Dir: dir, Socket: "phasegpu.sock", Resource: resource, Told: func(error) {},
+		Plugin: &kubelet.Plugin{Devices: current.Get, Allocator: nobody{}},
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "phasegpu.sock")); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the socket was left behind: %v", err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return dir, current, server
+}
+
+func newKubelet(t *testing.T, dir string) *standin.Kubelet {
+	t.Helper()
+	k, err := standin.New(dir, resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Stop)
+	return k
+}
+
+func gpu(uuid string, replicas int64) device.Device {
+	return device.Device{UUID: uuid, Family: "NVIDIA", Capacity: device.Amount{Slots: replicas, MemoryMiB: 1000, Cores: 100}, Healthy: true}
+}
+
+func TestHealthAndNumberOfDevicesFollowTheInventory(t *testing.T) {
+	mig := gpu("G2", 2)
+	mig.Mode = device.MIG // case 39
+	dir, current, _ := start(t, gpu("G0", 2), gpu("G1", 1), mig)
+	k := newKubelet(t, dir)
+	want := []string{"G0::0 Healthy", "G0::1 Healthy", "G1::0 Healthy"}
+	eventually(t, "the list", func() bool { return slices.Equal(k.Devices(), want) })
+
+	sick := gpu("G0", 2)
+	sick.Healthy = false
+	current.Set([]device.Device{sick})
+	want = []string{"G0::0 Unhealthy", "G0::1 Unhealthy"}
+	eventually(t, "the changed list", func() bool { return slices.Equal(k.Devices(), want) })
+	if n := k.Registrations(); n != 1 {
+		t.Errorf("%d registrations, want 1: a change of the list is no reason for another", n)
+	}
+}
+
+// Case 37: a kubelet that restarts must find the plugin at once.
+func TestRegistersAgainWithARestartedKubelet(t *testing.T) {
+	dir, _, server := start(t, gpu("G0", 1))
+	if server.Ready() == nil {
+		t.Error("ready without a kubelet")
+	}
+	for range 5 {
+		k := newKubelet(t, dir)
+		eventually(t, "the registration", func() bool { return k.Registrations() == 1 && len(k.Devices()) == 1 && server.Ready() == nil })
+		k.Stop()
+	}
+}
+
+func TestServesAgainWhenItsSocketIsGone(t *testing.T) {
+	dir, _, _ := start(t, gpu("G0", 1))
+	k := newKubelet(t, dir)
+	eventually(t, "the registration", func() bool { return k.Registrations() == 1 })
+	if err := os.Remove(filepath.Join(dir, "phasegpu.sock")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "another registration", func() bool { return k.Registrations() == 2 && len(k.Devices()) == 1 })
+}
+
+func TestReplicas(t *testing.T) {
+	near := gpu("G0", 1)
+	near.NUMA = 1
+	nowhere := gpu("G1", 1)
+	nowhere.NUMA = -1
+	var got []string
+	for _, r := range kubelet.Replicas([]device.Device{near, nowhere}) {
+		node := "none"
+		if r.Topology != nil {
+			node = r.Topology.Nodes[0].String()
+		}
+		got = append(got, r.ID+" "+node+" "+kubelet.DeviceOf(r.ID))
+	}
+	if diff := cmp.Diff([]string{"G0::0 ID:1 G0", "G1::0 none G1"}, got); diff != "" {
+		t.Errorf("replicas (-want +got):\n%s", diff)
+	}
+}
