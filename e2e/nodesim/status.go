@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // phase is kubelet's getPhase for what there is.
@@ -76,6 +77,9 @@ func (l *life) status(now time.Time) corev1.PodStatus {
 		}
 		running := c.state.Running != nil
 		status.Started = &running
+		if running {
+			status.Resources = &kube.Container(&l.pod.Spec, i).Resources
+		}
 		status.Ready = running && c.class != phase.Init || c.class == phase.Init && c.succeeded()
 		if i < len(l.pod.Spec.InitContainers) {
 			initialized = initialized && status.Ready

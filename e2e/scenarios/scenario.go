@@ -26,6 +26,7 @@ func All() []Scenario {
 		phases(),    // 2 to 8
 		reruns(),    // 9
 		accounts(),  // 10, 11, 14
+		forgeries(), // 16
 	)
 }
 
