@@ -80,27 +80,26 @@ func term(r device.Request) string {
 }
 
 func (a *accountant) verdict(family string, sum int64, terms []string) string {
-	text := strings.Join(terms, " + ")
-	if len(terms) > 1 {
-		text += fmt.Sprintf(" = %d", sum)
-	}
-	text += " MiB"
-	limit, where := a.devices[family], "the devices have"
-	if quota, ok := a.quotas[family]; ok {
-		limit, where = quota, "the quota allows"
-	}
 	held := int64(0)
 	for _, sums := range a.held {
 		held += sums[family]
 	}
 	if held > 0 {
-		text += fmt.Sprintf(" beside %d for pods that run", held)
+		terms = append(terms, fmt.Sprintf("%d for the pods that run", held))
 	}
-	says := "let it in, and hold all of that until it ends"
+	text := strings.Join(terms, " + ")
+	if len(terms) > 1 {
+		text += fmt.Sprintf(" = %d", held+sum)
+	}
+	limit, where := a.devices[family], "the devices have"
+	if quota, ok := a.quotas[family]; ok {
+		limit, where = quota, "the quota allows"
+	}
+	says := "accepted"
 	if held+sum > limit {
-		says = "refuse it"
+		says = "REFUSED"
 	}
-	return fmt.Sprintf("%s, and %s %d: would %s", text, where, limit, says)
+	return fmt.Sprintf("%s MiB, %s %d: %s", text, where, limit, says)
 }
 
 // scheduled has the accountant charge a pod.

@@ -64,7 +64,7 @@ func ends(p *Play) {
 		p.Running(retried, "load")
 	})
 	p.Reserved(20480)
-	p.Report(retried, "phase Failed, its deadline has passed", func(s *corev1.PodStatus) {
+	p.Report(retried, "its deadline has passed", func(s *corev1.PodStatus) {
 		s.Phase, s.Reason = corev1.PodFailed, "DeadlineExceeded"
 	})
 	p.Ended(retried, corev1.PodFailed)
@@ -84,11 +84,11 @@ func ends(p *Play) {
 	brief = p.Submit(brief)
 	p.Scheduled(brief)
 	p.Running(brief, "load")
-	p.Report(brief, "load exited with code 0, phase Pending", func(s *corev1.PodStatus) {
+	p.Report(brief, "load exits 0, phase Pending", func(s *corev1.PodStatus) {
 		s.InitContainerStatuses[0].State = exited(s.InitContainerStatuses[0].State.Running.StartedAt)
 	})
 	p.Reserved(10240)
-	p.Report(brief, "phase Succeeded, never Running", func(s *corev1.PodStatus) {
+	p.Report(brief, "phase Succeeded, without ever being Running", func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodSucceeded
 		s.ContainerStatuses[0].State = exited(s.InitContainerStatuses[0].State.Terminated.FinishedAt)
 	})

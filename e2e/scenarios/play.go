@@ -130,7 +130,7 @@ func (p *Play) Denied(pod *corev1.Pod, words ...string) {
 	}
 	p.must(lacks(err.Error(), words))
 	p.accountant.gone(pod)
-	p.Logf("%s is denied: %v", pod.Name, err)
+	p.Logf("%s: denied: %v", pod.Name, err)
 }
 
 // Scheduled waits until a pod has a node, and returns it.
@@ -139,7 +139,7 @@ func (p *Play) Scheduled(pod *corev1.Pod) *corev1.Pod {
 	bound, err := p.Cluster.AwaitBound(p.Context(), pod)
 	p.must(err)
 	p.accountant.scheduled(bound)
-	p.Logf("%s is scheduled on node %s: %s", pod.Name, bound.Spec.NodeName, record(bound))
+	p.Logf("%s: scheduled on node %s, %s", pod.Name, bound.Spec.NodeName, record(bound))
 	return bound
 }
 
@@ -153,7 +153,8 @@ func (p *Play) Pending(pod *corev1.Pod, words ...string) {
 		}
 		return lacks(message, words)
 	}))
-	p.Logf("%s is pending: %s", pod.Name, message)
+	reason, _, _ := strings.Cut(message, " preemption: ") // which says that nobody is to be preempted
+	p.Logf("%s: pending: %s", pod.Name, reason)
 }
 
 // StillPending has kube-scheduler look at a pending pod again, and expects that it finds no node.
@@ -165,21 +166,21 @@ func (p *Play) StillPending(pod *corev1.Pod) {
 	if now.Spec.NodeName != "" {
 		p.Fatalf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
 	}
-	p.Logf("%s is still pending after another try", pod.Name)
+	p.Logf("%s: tried again, still pending", pod.Name)
 }
 
 // Running waits until a container runs.
 func (p *Play) Running(pod *corev1.Pod, container string) {
 	p.Helper()
 	p.must(p.Cluster.Sim.AwaitRunning(p.Context(), pod, container))
-	p.Logf("%s: container %s is running", pod.Name, container)
+	p.Logf("%s: %s runs", pod.Name, container)
 }
 
 // Finish ends a running container with an exit code, once it runs.
 func (p *Play) Finish(pod *corev1.Pod, container string, exit int32) {
 	p.Helper()
 	p.must(p.Cluster.Sim.Finish(p.Context(), pod, container, exit))
-	p.Logf("%s: container %s exits with code %d", pod.Name, container, exit)
+	p.Logf("%s: %s exits %d", pod.Name, container, exit)
 }
 
 // Ended waits until a pod is in a phase, Succeeded or Failed.
@@ -188,7 +189,7 @@ func (p *Play) Ended(pod *corev1.Pod, phase corev1.PodPhase) {
 	_, err := p.Cluster.AwaitPhase(p.Context(), pod, phase)
 	p.must(err)
 	p.accountant.gone(pod)
-	p.Logf("%s is %s", pod.Name, phase)
+	p.Logf("%s: %s", pod.Name, phase)
 }
 
 // Report has the node report a status of a pod that is made from the present one, and waits until the
@@ -200,14 +201,14 @@ func (p *Play) Report(pod *corev1.Pod, what string, change func(*corev1.PodStatu
 	change(&now.Status)
 	p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, now.Status))
 	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
-	p.Logf("%s: reported %s", pod.Name, what)
+	p.Logf("%s: %s", pod.Name, what)
 }
 
 // Holds waits until the memory reserved for a pod over all devices is as given, in MiB.
 func (p *Play) Holds(pod *corev1.Pod, memoryMiB int64) {
 	p.Helper()
 	p.must(p.Cluster.AwaitReserved(p.Context(), pod, memoryMiB))
-	p.Logf("%s has %d MiB reserved", pod.Name, memoryMiB)
+	p.Logf("%s: %d MiB reserved", pod.Name, memoryMiB)
 }
 
 // Unmoved expects that the books do not change at all, not even for a moment, while something happens to
@@ -224,7 +225,7 @@ func (p *Play) Unmoved(last *corev1.Pod, while func()) {
 	if after.Generation != before.Generation {
 		p.Fatalf("the books changed %d times:\nbefore %+v\nafter  %+v", after.Generation-before.Generation, before.Reserved(), after.Reserved())
 	}
-	p.Logf("the books did not move")
+	p.Logf("%s: what is reserved never moved", last.Name)
 }
 
 // Reserved waits until so many MiB are reserved on each device of the scenario's nodes, in the order of their
@@ -250,7 +251,7 @@ func (p *Play) Delete(pod *corev1.Pod) {
 	p.Helper()
 	p.must(p.Cluster.Delete(p.Context(), pod))
 	p.accountant.gone(pod)
-	p.Logf("%s is deleted", pod.Name)
+	p.Logf("%s: deleted", pod.Name)
 }
 
 // Annotate changes a pod by a merge patch, as its author would, and returns the API server's answer.

@@ -19,12 +19,14 @@ type Programs struct {
 // Build builds the product's binaries from the checkout that the working directory belongs to, into dir.
 // Flags are further ones for "go build", such as -race; a later one wins.
 func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
-	webhook, err := build(ctx, dir, "webhook", "phasegpu-webhook", flags...)
+	root, err := checkout(ctx)
 	if err != nil {
 		return Programs{}, err
 	}
-	extender, err := build(ctx, dir, "extender", "phasegpu-extender", flags...)
-	return Programs{webhook, extender}, err
+	p := Programs{filepath.Join(dir, "phasegpu-webhook"), filepath.Join(dir, "phasegpu-extender")}
+	return p, errors.Join(
+		build(ctx, dir, filepath.Join(root, "webhook"), flags, "phasegpu-webhook"),
+		build(ctx, dir, filepath.Join(root, "extender"), flags, "phasegpu-extender"))
 }
 
 // BuildInTree builds the product's binaries and kubectl-phasegpu into bin/e2e of the checkout, where the next
@@ -38,27 +40,20 @@ func BuildInTree(ctx context.Context) (p Programs, kubectl string, err error) {
 	if err := makeDir(dir); err != nil {
 		return Programs{}, "", err
 	}
-	if p, err = Build(ctx, dir); err != nil {
-		return Programs{}, "", err
-	}
-	kubectl, err = build(ctx, dir, "extender", "kubectl-phasegpu")
-	return p, kubectl, err
+	p, err = Build(ctx, dir)
+	return p, filepath.Join(dir, "kubectl-phasegpu"), errors.Join(err,
+		build(ctx, dir, filepath.Join(root, "extender"), nil, "kubectl-phasegpu"))
 }
 
-// build builds a module's command into dir and returns its path.
-func build(ctx context.Context, dir, module, name string, flags ...string) (path string, err error) {
-	root, err := checkout(ctx)
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(dir, name)
-	args := append([]string{"build", "-ldflags=-s -w", "-o", path}, flags...)
+// build builds a module's command into dir.
+func build(ctx context.Context, dir, module string, flags []string, name string) error {
+	args := append([]string{"build", "-ldflags=-s -w", "-o", filepath.Join(dir, name)}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/"+name)...)
-	cmd.Dir = filepath.Join(root, module)
+	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", name, err, out)
+		return fmt.Errorf("building %s: %w\n%s", name, err, out)
 	}
-	return path, nil
+	return nil
 }
 
 // checkout finds the root of the checkout that the working directory belongs to.

@@ -52,15 +52,28 @@ func TestBar(t *testing.T) {
 	}
 }
 
-func TestLine(t *testing.T) {
-	s, text := plain(labelWidth + 2 + 10)
-	s.line(pad("happened", labelWidth), "a pod is élève\nand more than fits into it")
+func TestLines(t *testing.T) {
+	s, text := plain(labelWidth + 2 + 14)
+	s.line("given", dim, "a pod is élève\nand more than fits into it")
+	s.line("given", dim, "another")
+	s.more("happened", green, "a: 1234567")
+	s.more("happened", green, "a: 8")
+	s.more("happened", green, "a: too long for that")
+	s.more("happened", green, "a: x")
+	s.more("happened", green, "b: y")
+	s.raw("reserved", cyan, "a   b")
+	s.raw("reserved", cyan, "c")
 	want := "" +
-		"  happened    a pod is\n" +
-		"              élève\n" +
-		"              and more\n" +
-		"              than fits\n" +
-		"              into it\n"
+		"  given       a pod is élève\n" +
+		"              and more than\n" +
+		"              fits into it\n" +
+		"  given       another\n" +
+		"  happened    a: 1234567 · 8\n" +
+		"              a: too long\n" +
+		"              for that · x\n" +
+		"              b: y\n" +
+		"  reserved    a   b\n" +
+		"              c\n"
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Error(diff)
 	}

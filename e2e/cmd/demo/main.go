@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -100,8 +101,8 @@ func chosen(numbers []string) ([]scenarios.Scenario, error) {
 // start builds what is missing and starts the cluster. kubectl is the path of kubectl-phasegpu.
 func start(ctx context.Context, dir string, out *screen) (cluster *stack.Stack, kubectl string, err error) {
 	fmt.Fprintf(out, "%s\n", out.paint(bold, "phasegpu, live: real etcd, kube-apiserver and kube-scheduler, simulated nodes with GPUs"))
-	out.line("", "The accountant in these stories charges a pod the sum of its containers, as if all of them ran at once. phasegpu charges what can run together.")
-	fmt.Fprintln(out)
+	fmt.Fprint(out, "The accountant in these stories charges a pod the sum of its containers, as if all of them ran at once.\n"+
+		"phasegpu charges what can run together, and no longer than it can.\n\n")
 	if err := logElsewhere(filepath.Join(dir, "demo.log")); err != nil {
 		return nil, "", err
 	}
@@ -133,17 +134,19 @@ func logElsewhere(path string) error {
 	if err != nil {
 		return err
 	}
-	klog.LogToStderr(false)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
 	klog.SetOutput(f)
-	return nil
+	return errors.Join(flags.Set("logtostderr", "false"), flags.Set("stderrthreshold", "FATAL"))
 }
 
 // play shows the scenarios and then how they went.
 func play(ctx context.Context, stories []scenarios.Scenario, cluster *stack.Stack, kubectl string, out *screen) error {
 	began := time.Now()
 	var results []result
+	drawn := map[string]bool{}
 	for _, story := range stories {
-		results = append(results, perform(ctx, story, cluster, kubectl, out))
+		results = append(results, perform(ctx, story, cluster, kubectl, drawn, out))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

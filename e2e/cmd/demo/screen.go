@@ -35,6 +35,10 @@ type screen struct {
 	io.Writer
 	width  int
 	colour bool
+
+	label   string // of the line before
+	subject string // what the line before is about, while it may be continued
+	column  int    // where that ends
 }
 
 // newScreen finds out whether a file is a terminal, how wide it is and whether it wants colours.
@@ -65,6 +69,7 @@ func (s *screen) verdict(good bool) string {
 }
 
 func (s *screen) title(text string) {
+	s.end()
 	rule := max(3, s.width-utf8.RuneCountInString(text)-4)
 	fmt.Fprintf(s, "\n%s %s %s\n", s.paint(dim, "──"), s.paint(bold, text), s.paint(dim, strings.Repeat("─", rule)))
 }
@@ -80,14 +85,56 @@ func (s *screen) step(what string, do func() error) error {
 	return nil
 }
 
+// raw shows a line of text as it is, beside its label.
+func (s *screen) raw(label string, how style, text string) {
+	s.begin(label, how)
+	fmt.Fprintln(s, text)
+}
+
 // line shows text beside a label, broken at words.
-func (s *screen) line(label, text string) {
-	for i, part := range wrap(text, s.width-labelWidth-2) {
-		if i > 0 && label != "" {
-			label = strings.Repeat(" ", labelWidth)
-		}
-		fmt.Fprintf(s, "  %s%s\n", label, part)
+func (s *screen) line(label string, how style, text string) {
+	s.end()
+	s.label = ""
+	for _, part := range s.wrap(text) {
+		s.raw(label, how, part)
 	}
+}
+
+// more shows text of the form "SUBJECT: TEXT" beside a label. If the line before is about the same subject and
+// has room, the text goes there.
+func (s *screen) more(label string, how style, text string) {
+	subject, rest, _ := strings.Cut(text, ": ")
+	addition := " · " + rest
+	if label != s.label || subject != s.subject || s.column+utf8.RuneCountInString(addition) > s.width {
+		parts := s.wrap(text)
+		last := len(parts) - 1
+		for _, part := range parts[:last] {
+			s.raw(label, how, part)
+		}
+		s.begin(label, how)
+		s.subject, s.column, addition = subject, 2+labelWidth, parts[last]
+	}
+	fmt.Fprint(s, addition)
+	s.column += utf8.RuneCountInString(addition)
+}
+
+// begin begins a line with a label, which is left out when the line before has it.
+func (s *screen) begin(label string, how style) {
+	s.end()
+	shown := label
+	if label == s.label {
+		shown = ""
+	}
+	s.label = label
+	fmt.Fprintf(s, "  %s", s.paint(how, pad(shown, labelWidth)))
+}
+
+// end ends a line that might have been continued.
+func (s *screen) end() {
+	if s.column > 0 {
+		fmt.Fprintln(s)
+	}
+	s.column, s.subject = 0, ""
 }
 
 // bar shows how much of a device is reserved.
@@ -105,8 +152,8 @@ func (s *screen) bar(d stack.LedgerDevice) string {
 		s.paint(how, strings.Repeat("█", full)), s.paint(dim, strings.Repeat("░", barWidth-full)), reserved, capacity, rest)
 }
 
-// wrap breaks text into lines of at most width runes, at spaces where there are any.
-func wrap(text string, width int) []string {
+// wrap breaks text at spaces into lines that fit beside a label, at least one.
+func (s *screen) wrap(text string) []string {
 	var lines []string
 	for paragraph := range strings.SplitSeq(text, "\n") {
 		line := ""
@@ -114,7 +161,7 @@ func wrap(text string, width int) []string {
 			switch {
 			case line == "":
 				line = word
-			case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
+			case 2+labelWidth+utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= s.width:
 				line += " " + word
 			default:
 				lines = append(lines, line)

@@ -26,12 +26,13 @@ type result struct {
 	took    time.Duration
 }
 
-// perform plays a scenario on the screen.
-func perform(ctx context.Context, story scenarios.Scenario, cluster *stack.Stack, kubectl string, out *screen) result {
+// perform plays a scenario on the screen. drawn are the pods that the audience has seen drawn.
+func perform(ctx context.Context, story scenarios.Scenario, cluster *stack.Stack, kubectl string, drawn map[string]bool, out *screen) result {
 	began := time.Now()
 	out.title(fmt.Sprintf("%d  %s", story.Number, story.Title))
-	s := &stage{ctx: ctx, screen: out, explain: kubectl, drawn: map[string]bool{}}
+	s := &stage{ctx: ctx, screen: out, explain: kubectl, drawn: drawn}
 	s.run(func() { scenarios.Perform(s, cluster, story) })
+	out.end()
 	r := result{Scenario: story, failure: s.failure, took: time.Since(began)}
 	if r.failure == "" {
 		fmt.Fprintf(out, "  %s %s\n", out.verdict(true), out.paint(dim, seconds(r.took)))
@@ -86,7 +87,7 @@ func (s *stage) fail(text string) {
 		s.failure = text
 	}
 	if s.ctx.Err() == nil {
-		s.screen.line(s.screen.verdict(false), text)
+		s.screen.line("✗ WRONG", red, text)
 	}
 }
 
@@ -105,32 +106,29 @@ func (s *stage) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Tell shows an event.
+// Tell shows an event. What happens to one pod in a row goes on one line, as far as it fits.
 func (s *stage) Tell(e scenarios.Event) {
 	switch e.Kind {
 	case scenarios.Submitted:
-		s.screen.line(s.screen.paint(bold, pad(string(e.Kind), labelWidth)), e.Text)
+		s.screen.line(string(e.Kind), bold, e.Text)
 		s.draw(e.Pod)
 	case scenarios.Reserved:
-		for i, d := range e.Devices {
-			label := ""
-			if i == 0 {
-				label = string(e.Kind)
-			}
-			s.screen.line(s.screen.paint(cyan, pad(label, labelWidth)), s.screen.bar(d))
+		for _, d := range e.Devices {
+			s.screen.raw(string(e.Kind), cyan, s.screen.bar(d))
 		}
+	case scenarios.Happened:
+		s.screen.more(string(e.Kind), green, e.Text)
 	default:
-		s.screen.line(s.screen.paint(colours[e.Kind], pad(string(e.Kind), labelWidth)), e.Text)
+		s.screen.line(string(e.Kind), colours[e.Kind], e.Text)
 	}
 }
 
-var colours = map[scenarios.Kind]style{scenarios.Given: dim, scenarios.Accountant: yellow, scenarios.Happened: green}
+var colours = map[scenarios.Kind]style{scenarios.Given: dim, scenarios.Accountant: yellow}
 
-// draw shows a pod's phases as kubectl phasegpu explain does, if there are several and the like was not shown
+// draw shows a pod's phases as kubectl phasegpu explain does, if there are several and no pod like it was drawn
 // before.
 func (s *stage) draw(pod *corev1.Pod) {
-	shape := pod.Spec.DeepCopy()
-	shape.RestartPolicy = ""
+	shape := corev1.PodSpec{InitContainers: pod.Spec.InitContainers, Containers: pod.Spec.Containers}
 	key := shape.String()
 	if kube.Classes(&pod.Spec).Steady() == 0 || s.drawn[key] {
 		return
@@ -143,7 +141,7 @@ func (s *stage) draw(pod *corev1.Pod) {
 	_, drawing, _ := strings.Cut(text, "\n\n") // the title says what is said already
 	for line := range strings.Lines(drawing) {
 		if line = strings.TrimRight(line, " \n"); line != "" {
-			fmt.Fprintf(s.screen, "%s%s\n", strings.Repeat(" ", labelWidth), line)
+			s.screen.raw(string(scenarios.Submitted), bold, strings.TrimPrefix(line, "  "))
 		}
 	}
 }
