@@ -88,7 +88,7 @@ func call[A any](m *Metrics, log *zap.Logger, verb string, do func(context.Conte
 			return
 		}
 		result, err := do(r.Context(), args)
-		body, encodeErr := json.Marshal(result)
+		body, encodeErr := encode(result)
 		if encodeErr != nil {
 			m.observe(verb, "error", start)
 			http.Error(w, encodeErr.Error(), http.StatusInternalServerError)

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"encoding/json"
+
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+)
+
+// encode writes a result as JSON. A Filter result names every node of the cluster, and kube-scheduler waits
+// for it before it looks at the next pod; encoding/json would sort the names and reflect on each.
+func encode(result any) ([]byte, error) {
+	r, ok := result.(*extenderv1.ExtenderFilterResult)
+	if !ok || r.Nodes != nil {
+		return json.Marshal(result)
+	}
+	b := make([]byte, 0, 1024+96*(len(r.FailedNodes)+len(r.FailedAndUnresolvableNodes)))
+	b = append(b, `{"Nodes":null,"NodeNames":`...)
+	if r.NodeNames == nil {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, '[')
+		for i, name := range *r.NodeNames {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, name)
+		}
+		b = append(b, ']')
+	}
+	b = appendMap(append(b, `,"FailedNodes":`...), r.FailedNodes)
+	b = appendMap(append(b, `,"FailedAndUnresolvableNodes":`...), r.FailedAndUnresolvableNodes)
+	return append(appendString(append(b, `,"Error":`...), r.Error), '}'), nil
+}
+
+func appendMap(b []byte, m extenderv1.FailedNodesMap) []byte {
+	if m == nil {
+		return append(b, "null"...)
+	}
+	separator := byte('{')
+	for name, why := range m {
+		b = appendString(append(b, separator), name)
+		b = appendString(append(b, ':'), why)
+		separator = ','
+	}
+	if len(m) == 0 {
+		b = append(b, '{')
+	}
+	return append(b, '}')
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) // a string cannot fail
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
