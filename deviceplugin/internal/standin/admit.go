@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -165,10 +166,9 @@ func (k *Kubelet) nodes(ids []string) string {
 		count[node]++
 	}
 	var parts []string
-	for node, n := range count {
-		parts = append(parts, fmt.Sprintf("%d×n%d", n, node))
+	for _, node := range slices.Sorted(maps.Keys(count)) {
+		parts = append(parts, fmt.Sprintf("%d×n%d", count[node], node))
 	}
-	slices.Sort(parts)
 	return strings.Join(parts, " ")
 }
 

@@ -1,0 +1,254 @@
+package allocate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+)
+
+const (
+	gpus   = "nvidia.com/gpu"
+	record = "hami.io/vgpu-devices-allocated"
+)
+
+// node is a stand-in kubelet, the plugin on its sockets, and an API server that knows pods.
+type node struct {
+	*standin.Kubelet
+	t       *testing.T
+	dir     string
+	devices *inventory.Current
+	halt    func() // stops the plugin
+
+	mu   sync.Mutex
+	pods []*corev1.Pod
+	down error // the API server's answer
+}
+
+// newNode has one card G0 on NUMA node 0 and one card G1 on NUMA node 1, with the given replicas each.
+func newNode(t *testing.T, replicas int) *node {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libvgpu.so", "ld.so.preload"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := &node{t: t, dir: dir, devices: &inventory.Current{}}
+	shape := inventory.Shape{Replicas: replicas, MemoryScaling: 1}
+	devices, err := shape.Devices([]inventory.Card{
+		{UUID: "G0", Index: 0, MemoryMiB: 24576, NUMA: 0, Healthy: true},
+		{UUID: "G1", Index: 1, MemoryMiB: 24576, NUMA: 1, Healthy: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.devices.Set(devices)
+	n.startKubelet()
+	n.startPlugin()
+	t.Cleanup(func() {
+		n.halt()
+		n.Stop()
+		_ = os.RemoveAll(dir)
+	})
+	return n
+}
+
+func (n *node) startKubelet() {
+	n.t.Helper()
+	var err error
+	if n.Kubelet, err = standin.New(n.dir, gpus); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// startPlugin starts a plugin that knows nothing of an earlier one, and waits until kubelet has its list.
+func (n *node) startPlugin() {
+	n.t.Helper()
+	before := n.Registrations()
+	server := &kubelet.Server{
+		Dir: n.dir, Socket: "phasegpu.sock", Resource: gpus, Told: func(error) {},
+		Plugin: &kubelet.Plugin{Devices: n.devices.Get, Allocator: n.allocator()},
+	}
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	n.halt = func() {
+		end()
+		if err := <-done; err != nil {
+			n.t.Errorf("plugin: %v", err)
+		}
+		done <- nil // it may be stopped again
+	}
+	n.eventually("the registration", func() bool { return n.Registrations() > before && len(n.Kubelet.Devices()) > 0 })
+}
+
+func (n *node) allocator() *allocate.Allocator {
+	return &allocate.Allocator{
+		Node: "n1", Resource: gpus, Pods: n.list,
+		Checkpoint: func() ([]kubelet.Entry, error) {
+			return kubelet.ReadCheckpoint(filepath.Join(n.dir, kubelet.CheckpointFile), gpus)
+		},
+		Devices:   func() []device.Device { devices, _, _ := n.devices.Get(); return devices },
+		Isolation: isolation.HAMiCore{Dir: n.dir},
+	}
+}
+
+func (n *node) list(context.Context) ([]corev1.Pod, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all []corev1.Pod
+	for _, p := range n.pods {
+		all = append(all, *p.DeepCopy())
+	}
+	return all, n.down
+}
+
+func (n *node) eventually(what string, holds func() bool) {
+	n.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// bind has the API server know pods.
+func (n *node) bind(pods ...*corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = append(n.pods, pods...)
+}
+
+// forget has the API server know a pod no more (deleted by force).
+func (n *node) forget(pod *corev1.Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pods = slices.DeleteFunc(n.pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
+}
+
+// report is kubelet's first status report on a pod.
+func (n *node) report(pod *corev1.Pod, phase corev1.PodPhase) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := metav1.Now()
+	pod.Status.Phase, pod.Status.StartTime = phase, &now
+}
+
+// admit binds a pod, has kubelet allocate for all of it, and report on it.
+func (n *node) admit(pod *corev1.Pod, near map[string]int) {
+	n.t.Helper()
+	n.bind(pod)
+	if err := n.Admit(n.t.Context(), pod, near); err != nil {
+		n.t.Fatalf("pod %s was rejected: %v", pod.Name, err)
+	}
+	n.report(pod, corev1.PodRunning)
+	n.holds(pod)
+}
+
+// holds checks that every container was given the devices and limits of its own entry, and may start.
+func (n *node) holds(pod *corev1.Pod) {
+	n.t.Helper()
+	entries := strings.Split(pod.Annotations[record], ";")
+	for i, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		want, got := wanted(entries[i]), n.given(pod, c.Name)
+		if want != got {
+			n.t.Errorf("pod %s, container %s was given %q, recorded is %q", pod.Name, c.Name, got, want)
+		}
+		if want == "" {
+			continue
+		}
+		if err := n.StartContainer(n.t.Context(), string(pod.UID), c.Name); err != nil {
+			n.t.Errorf("pod %s, container %s may not start: %v", pod.Name, c.Name, err)
+		}
+	}
+}
+
+// wanted writes an entry of a record as given does.
+func wanted(entry string) string {
+	if entry == "" {
+		return ""
+	}
+	var uuids, limits, cores []string
+	for _, share := range strings.Split(strings.TrimSuffix(entry, ":"), ":") {
+		f := strings.Split(share, ",")
+		uuids, limits, cores = append(uuids, f[0]), append(limits, f[2]+"m"), append(cores, f[3])
+	}
+	return strings.Join(uuids, ",") + " " + strings.Join(limits, ",") + " " + cores[0]
+}
+
+// given writes what a container holds: the devices it sees, their memory limits, its cores.
+func (n *node) given(pod *corev1.Pod, container string) string {
+	held := n.Held(string(pod.UID), container)
+	if held == nil {
+		return ""
+	}
+	env := held.Answer.Envs
+	var limits []string
+	for i := 0; env[fmt.Sprintf("CUDA_DEVICE_MEMORY_LIMIT_%d", i)] != ""; i++ {
+		limits = append(limits, env[fmt.Sprintf("CUDA_DEVICE_MEMORY_LIMIT_%d", i)])
+	}
+	return env["NVIDIA_VISIBLE_DEVICES"] + " " + strings.Join(limits, ",") + " " + env["CUDA_DEVICE_SM_LIMIT"]
+}
+
+// refused checks that an error was made, and that it says all of the words.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one about %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+}
+
+// A container of a test's pod: class I, S or A, and its entry in the record ("" for no devices).
+type part struct{ class, entry string }
+
+// newPod has containers named i0, s1, a2, … by class and position. UIDs are names.
+func newPod(name string, parts ...part) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), Annotations: map[string]string{}}}
+	always := corev1.ContainerRestartPolicyAlways
+	for i, p := range parts {
+		c := corev1.Container{Name: fmt.Sprintf("%s%d", strings.ToLower(p.class), i)}
+		if devices := strings.Count(p.entry, ":"); devices > 0 {
+			c.Resources.Limits = corev1.ResourceList{gpus: *resource.NewQuantity(int64(devices), resource.DecimalSI)}
+		}
+		switch p.class {
+		case "S":
+			c.RestartPolicy = &always
+			fallthrough
+		case "I":
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		default:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+		pod.Annotations[record] += p.entry + ";"
+	}
+	return pod
+}
+
+// on is an entry for one device.
+func on(uuid string, memoryMiB int) string { return fmt.Sprintf("%s,NVIDIA,%d,0:", uuid, memoryMiB) }

@@ -1,0 +1,240 @@
+package allocate_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+)
+
+// admitting is n.Admit without a NUMA node.
+func (n *node) admitting(pod *corev1.Pod) error { return n.Admit(context.Background(), pod, nil) }
+
+func TestNobodyIsPending(t *testing.T) {
+	n := newNode(t, 4)
+	static := newPod("static", part{"A", on("G0", 1000)}) // bind is not called: the API server knows no such pod
+	refused(t, n.admitting(static), "no pod with a record", "on node n1")
+
+	// Neither does a pod wait that kubelet has reported on, or that has ended.
+	running, ended := newPod("running", part{"A", on("G0", 1000)}), newPod("ended", part{"A", on("G0", 1000)})
+	n.bind(running, ended)
+	n.report(running, corev1.PodPending)
+	ended.Status.Phase = corev1.PodFailed
+	refused(t, n.admitting(static), "no pod with a record")
+}
+
+func TestAPodWithoutReadableRecordIsPending(t *testing.T) {
+	n := newNode(t, 4)
+	foreign := newPod("foreign", part{"A", on("G0", 1000)})
+	delete(foreign.Annotations, record)
+	n.bind(foreign, newPod("good", part{"A", on("G0", 1000)}))
+	refused(t, n.admitting(foreign), "pod team/foreign", "no record of its devices")
+
+	n = newNode(t, 4)
+	broken := newPod("broken", part{"A", on("G0", 1000)})
+	broken.Annotations[record] = "G0,NVIDIA,abc,0:;"
+	n.bind(broken)
+	refused(t, n.admitting(broken), "pod team/broken", "cannot be read", "abc")
+}
+
+// Case 34: same shape, other limits.
+func TestDifferentPodsArePending(t *testing.T) {
+	n := newNode(t, 4)
+	a, b := newPod("a", part{"A", on("G0", 1000)}), newPod("b", part{"A", on("G0", 3000)})
+	n.bind(a, b)
+	refused(t, n.admitting(b), "several pods with different devices", "pod team/a, container a0", "pod team/b, container a0")
+}
+
+// Identical pods may come in any order; each container's cache is its own all the same.
+func TestIdenticalPodsArePending(t *testing.T) {
+	parts := []part{{"I", on("G0", 3000)}, {"A", on("G1", 1000)}}
+	n := newNode(t, 4)
+	a, b, c := newPod("a", parts...), newPod("b", parts...), newPod("c", parts...)
+	n.bind(a, b, c)
+	caches := map[string]bool{}
+	for _, pod := range []*corev1.Pod{c, a, b} {
+		if err := n.admitting(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pod := range []*corev1.Pod{a, b, c} {
+		n.holds(pod)
+		for _, container := range []string{"i0", "a1"} {
+			for _, m := range n.Held(string(pod.UID), container).Answer.Mounts {
+				if m.ContainerPath != "/usr/local/vgpu/cache" {
+					continue
+				}
+				if _, err := os.Stat(m.HostPath); err != nil || caches[m.HostPath] {
+					t.Errorf("pod %s, container %s: cache %s is missing or another's (%v)", pod.Name, container, m.HostPath, err)
+				}
+				caches[m.HostPath] = true
+			}
+		}
+	}
+	if len(caches) != 6 {
+		t.Errorf("%d caches for 6 containers", len(caches))
+	}
+}
+
+// Case 33b: kubelet allocates late for a pod that was deleted by force. It may get what the next pod's
+// record says, but does not start with it, and the next pod gets its own.
+func TestForceDeletedPod(t *testing.T) {
+	n := newNode(t, 4)
+	late := newPod("late", part{"A", on("G0", 1000)})
+	n.bind(late)
+	n.forget(late)
+	next := newPod("next", part{"I", on("G0", 2000)}, part{"A", on("G1", 3000)})
+	n.bind(next)
+	if err := n.admitting(late); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, n.StartContainer(t.Context(), "late", "a0"), "pod UID late", "meant for", "next/i0", "delete the pod")
+	if err := n.admitting(next); err != nil {
+		t.Fatal(err)
+	}
+	n.holds(next)
+	refused(t, n.StartContainer(t.Context(), "late", "a0"), "meant for")
+}
+
+// The same in the middle of a pod, by a static pod.
+func TestStaticPodBetweenTwoContainers(t *testing.T) {
+	n := newNode(t, 4)
+	pod, static := newPod("pod", part{"I", on("G0", 2000)}, part{"A", on("G1", 3000)}), newPod("static", part{"A", on("G0", 1)})
+	n.bind(pod)
+	if err := n.AdmitContainer(t.Context(), pod, "i0", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.admitting(static); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, n.StartContainer(t.Context(), "static", "a0"), "meant for", "pod/a1")
+	if err := n.AdmitContainer(t.Context(), pod, "a1", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.holds(pod)
+}
+
+// Kubelet may reject a pod after Allocate; the next pod's calls are its own.
+func TestRejectedAfterAllocate(t *testing.T) {
+	n := newNode(t, 4)
+	rejected := newPod("rejected", part{"I", on("G0", 1000)}, part{"A", on("G1", 2000)})
+	n.bind(rejected)
+	if err := n.AdmitContainer(t.Context(), rejected, "i0", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.Remove("rejected")
+	n.report(rejected, corev1.PodFailed)
+	n.admit(newPod("next", part{"A", on("G0", 3000)}), nil)
+}
+
+// Killed between two calls of a pod, a new plugin goes on with the right container.
+func TestPluginRestartsBetweenTwoContainers(t *testing.T) {
+	n := newNode(t, 4)
+	pod := newPod("p", part{"I", on("G0", 1000)}, part{"S", on("G1", 2000)}, part{"A", on("G0", 3000)})
+	n.bind(pod)
+	for _, container := range []string{"i0", "s1", "a2"} {
+		if err := n.AdmitContainer(t.Context(), pod, container, nil); err != nil {
+			t.Fatal(err)
+		}
+		n.halt()
+		if container == "i0" {
+			if err := n.AdmitContainer(t.Context(), pod, "s1", nil); err == nil {
+				t.Error("allocated without a plugin")
+			}
+		}
+		n.startPlugin()
+	}
+	n.holds(pod)
+}
+
+// Kubelet restarts and knows its checkpoint: no container is allocated for twice.
+func TestKubeletRestartsBetweenTwoContainers(t *testing.T) {
+	n := newNode(t, 4)
+	pod := newPod("p", part{"S", on("G0", 1000)}, part{"A", on("G1", 2000)})
+	n.bind(pod)
+	if err := n.AdmitContainer(t.Context(), pod, "s0", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	n.startKubelet()
+	n.eventually("the registration", func() bool { return len(n.Kubelet.Devices()) > 0 })
+	if err := n.admitting(pod); err != nil {
+		t.Fatal(err)
+	}
+	n.holds(pod)
+	if calls := n.Calls(); len(calls) != 2 {
+		t.Errorf("calls %v, want one GPA and one Allocate", calls)
+	}
+}
+
+// A container restarts while the API server is away; nothing is allocated meanwhile.
+func TestAPIServerIsAway(t *testing.T) {
+	n := newNode(t, 4)
+	pod := newPod("p", part{"A", on("G0", 1000)})
+	n.admit(pod, nil)
+	n.mu.Lock()
+	n.down = errors.New("connection refused")
+	n.mu.Unlock()
+	if err := n.StartContainer(t.Context(), "p", "a0"); err != nil {
+		t.Errorf("the container may not restart: %v", err)
+	}
+	refused(t, n.admitting(newPod("q", part{"A", on("G0", 1000)})), "reading the pods of node n1", "connection refused")
+}
+
+func TestDevicesThatCannotBeServed(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*device.Device)
+		says   string
+	}{
+		"unhealthy": {func(d *device.Device) { d.Healthy = false }, "device G0 is unhealthy"},
+		"MIG":       {func(d *device.Device) { d.Mode = device.MIG }, "device G0 is in MIG mode"}, // case 39
+		"gone":      {func(d *device.Device) { d.UUID = "G9" }, "device G0 is not in this node's inventory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, 4)
+			devices, _, _ := n.devices.Get()
+			devices = slices.Clone(devices)
+			c.change(&devices[0])
+			n.devices.Set(devices)
+			pod := newPod("p", part{"A", on("G0", 1000)})
+			n.bind(pod)
+			refused(t, n.admitting(pod), "pod team/p, container a0", c.says)
+			// The other card goes on.
+			n.report(pod, corev1.PodFailed)
+			n.admit(newPod("q", part{"A", on("G1", 1000)}), nil)
+		})
+	}
+}
+
+func TestUnknownCheckpoint(t *testing.T) {
+	n := newNode(t, 4)
+	pod := newPod("p", part{"A", on("G0", 1000)})
+	n.admit(pod, nil)
+	if err := os.WriteFile(filepath.Join(n.dir, "kubelet_internal_checkpoint"), []byte(`{"version":"v9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.bind(newPod("q", part{"A", on("G0", 1000)}))
+	refused(t, n.admitting(newPod("q", part{"A", on("G0", 1000)})), "unknown format")
+	refused(t, n.StartContainer(t.Context(), "p", "a0"), "unknown format")
+}
+
+// What another device plugin allocated before this one came is not vouched for.
+func TestAnotherPluginsContainer(t *testing.T) {
+	n := newNode(t, 4)
+	n.admit(newPod("p", part{"A", on("G0", 1000)}), nil)
+	entries, err := n.allocator().Checkpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(entries[0].Response.Annotations, "phasegpu.io/entry")
+	a := n.allocator()
+	a.Checkpoint = fixed(entries)
+	refused(t, a.PreStart(t.Context(), entries[0].IDs), "container a0", "another device plugin")
+	refused(t, a.PreStart(t.Context(), []string{"G9::0"}), "knows no container")
+}
