@@ -53,7 +53,9 @@ func stay(ctx context.Context, cluster *stack.Stack, kubectl string, out *screen
     kubectl apply -f %s
     %s explain trainer
 
-  The third shows what the pod has reserved; load ends after 30 seconds, and less will be.
+  The third shows what the pod has reserved: less after 30 seconds, when load has ended.
+  Containers are simulated. They run until their pod is deleted, unless it says otherwise as this one does.
+
   The whole ledger: %s
   Logs: %s
 
