@@ -26,8 +26,8 @@ help: ## Show this help.
 		printf '  make %-10s %s\n' "$$target" "$$what"; done
 
 .PHONY: demo
-demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it running).
-	@go run ./e2e/cmd/demo
+demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it running, ONLY="3 9" plays some).
+	@go run ./e2e/cmd/demo $(ONLY)
 
 .PHONY: build
 build: ## Build all commands, static, into bin/.

@@ -148,7 +148,7 @@ func (p *Play) counted(pods ...*corev1.Pod) {
 		if compared < 2 {
 			return fmt.Errorf("it charges %v only", q.Status.Used)
 		}
-		text = fmt.Sprintf("%v", plain(q.Status.Used))
+		text = limits(plain(q.Status.Used))
 		return nil
 	}))
 	p.Logf("the API server charges %s", text)
@@ -177,7 +177,7 @@ func (p *Play) limit(hard map[string]any) {
 		p.Context(), "team", types.MergePatchType, []byte(body), metav1.PatchOptions{})
 	p.must(err)
 	p.must(p.Cluster.AwaitQuota(p.Context(), p.Namespace, "team"))
-	p.Logf("ResourceQuota \"team\" is changed: %v", hard)
+	p.Logf("ResourceQuota \"team\" is changed: %s", limits(hard))
 }
 
 // moreQuota adds a quota beside "team".

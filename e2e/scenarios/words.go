@@ -65,11 +65,15 @@ func cards(devices []device.Device) string {
 	return strings.Join(each, ", ")
 }
 
-// limits describes a quota: "limits.nvidia.com/gpumem 24576".
-func limits(hard map[corev1.ResourceName]string) string {
+// limits describes the keys of a quota: "limits.nvidia.com/gpumem 24576"; a nil one is taken away.
+func limits[K ~string, V any](hard map[K]V) string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(hard)) {
-		all = append(all, fmt.Sprintf("%s %s", key, hard[key]))
+		if value := any(hard[key]); value != nil {
+			all = append(all, fmt.Sprintf("%s %v", key, value))
+		} else {
+			all = append(all, "no "+string(key))
+		}
 	}
 	return strings.Join(all, ", ")
 }
