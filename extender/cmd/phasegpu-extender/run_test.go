@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
@@ -62,6 +63,13 @@ func TestAssembled(t *testing.T) {
 	holder.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": "G0,NVIDIA,20480,0:;G0,NVIDIA,10240,0:;"}
 	waiting := gpuPod("waiting", 12288, 12288)
 	client := fake.NewClientset(node, holder, waiting)
+	// The fake loses what happens between an informer's list and its watch.
+	watching := make(chan struct{})
+	client.PrependWatchReactor("pods", func(k8stesting.Action) (bool, watch.Interface, error) {
+		w, err := client.Tracker().Watch(corev1.SchemeGroupVersion.WithResource("pods"), "")
+		close(watching)
+		return true, w, err
+	})
 	o, err := parse([]string{"--lease-name="}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +78,10 @@ func TestAssembled(t *testing.T) {
 	defer cancel()
 	e := assemble(ctx, o, client, zap.NewNop())
 	until(t, func() bool { return e.ready() == nil })
+	<-watching
+	if err := e.lead.May(ctx); err != nil { // waits for the consistent list
+		t.Fatal(err)
+	}
 	filter := func() *extenderv1.ExtenderFilterResult {
 		return e.calls().Filter(ctx, &extenderv1.ExtenderArgs{Pod: waiting, NodeNames: &[]string{"n1"}})
 	}
