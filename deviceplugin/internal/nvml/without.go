@@ -1,0 +1,13 @@
+//go:build !cgo
+
+package nvml
+
+import (
+	"context"
+	"errors"
+)
+
+// Watch fails: there is no NVML in this binary.
+func Watch(context.Context, Options) error {
+	return errors.New("this binary is built without cgo, so it has no NVML: declare the cards with --inventory-file, or build it with CGO_ENABLED=1")
+}
