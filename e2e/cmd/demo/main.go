@@ -2,8 +2,8 @@
 // extender and simulated nodes, and shows what was submitted, what one who adds up containers would have
 // said of it, what happened and what is reserved. It fails if anything differs from what was expected.
 //
-//	go run ./e2e/cmd/demo        # all
-//	go run ./e2e/cmd/demo 3 9    # some
+//	make demo               # all
+//	make demo ONLY="3 9"    # some
 //
 // With KEEP=1 in the environment the cluster runs on, with a few nodes, until Ctrl-C.
 package main
