@@ -156,6 +156,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 	a, err := b.enter(patience, p, args.Node)
 	switch {
 	case errors.Is(err, ledger.ErrBound):
+		b.Gate.Withdraw(p.UID)
 		_, err = b.already(patience, args)
 		return err
 	case err != nil:
@@ -210,7 +211,7 @@ func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (devic
 		if a, err = b.assume(p, node, entered); err != nil || gate.Identical(a, entered) {
 			break
 		}
-		b.Gate.Leave(p.UID) // with another allocation it may not be inside with those that are
+		b.Gate.Withdraw(p.UID) // with another allocation it may not be inside with those that are
 	}
 	return a, err
 }
@@ -236,12 +237,12 @@ func (b *Binder) assume(p *ask.Pod, node string, has device.Allocation) (device.
 
 // withdraw ends what enter did after a definite refusal.
 func (b *Binder) withdraw(uid string) {
-	b.Gate.Leave(uid)
+	b.Gate.Withdraw(uid)
 	b.Released(b.Book.Withdraw(uid))
 }
 
 // already asks the API server where a pod is that the books hold: bound and no error on the node that is
-// asked for, an error on another.
+// asked for, an error on another. Nothing else learns of the answer: the watch may have shown later facts.
 func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bound bool, err error) {
 	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
 	switch {
@@ -254,7 +255,6 @@ func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingAr
 	case pod.Spec.NodeName != args.Node:
 		return true, fmt.Errorf("is bound to node %s already", pod.Spec.NodeName)
 	}
-	b.Gate.Observe(pod)
 	return true, nil
 }
 

@@ -453,6 +453,52 @@ func TestDeletedBeforeTheWatchShowsIt(t *testing.T) {
 	}
 }
 
+// Somebody else binds the pod, here or elsewhere, while it waits in the gate: where it is, it is inside until
+// kubelet reports on it, and nowhere else.
+func TestBoundBySomebodyElseInTheGate(t *testing.T) {
+	for name, test := range map[string]struct {
+		node    string
+		started bool // kubelet has reported on it
+		err     string
+		inside  int
+	}{
+		"here":               {node: "n1", inside: 1},
+		"here and started":   {node: "n1", started: true},
+		"elsewhere":          {node: "n2", err: "bound to node n2 already", inside: 1},
+		"elsewhere, started": {node: "n2", started: true, err: "bound to node n2 already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := gpuPod("a", 6000)
+			w := newWorld(t, pod)
+			w.Gate.Inside("n1", gate.Pod{UID: "slow"})
+			done := make(chan error, 1)
+			go func() { done <- w.Bind(t.Context(), to(pod, "n1")) }()
+			until(t, func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
+			w.api.mu.Lock()
+			pod.Spec.NodeName = test.node
+			pod.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": ";" + test.node + "-G0,NVIDIA,6000,0:;"}
+			if test.started {
+				pod.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)}
+			}
+			w.api.mu.Unlock()
+			w.watch(w.api.pod("ns/a"))
+			w.Gate.Leave("slow")
+			err := <-done
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			states := w.Gate.States()
+			if len(states) != test.inside || len(states) > 0 && (states[0].Node != test.node || len(states[0].Inside) != 1) {
+				t.Errorf("gates %+v", states)
+			}
+			w.Gate.Leave("a-uid")
+			if states := w.Gate.States(); len(states) != 0 {
+				t.Errorf("gates that nothing opens: %+v", states)
+			}
+		})
+	}
+}
+
 // A pod without devices is bound plainly: no books, no gate, no annotations.
 func TestPodWithoutDevices(t *testing.T) {
 	pod := gpuPod("a", 0)

@@ -51,6 +51,7 @@ type Pod struct {
 type occupant struct {
 	Pod
 	since time.Time
+	shown bool // on the node, by what the watch shows; else it is about to be bound
 }
 
 type waiter struct {
@@ -64,14 +65,16 @@ func New(now func() time.Time, room func(node string)) *Gate {
 	return &Gate{now: now, room: room, nodes: map[string]*queue{}, where: map[string]string{}}
 }
 
-// Enter waits for the pod's turn and takes it inside; it then stays there until Leave. The error says
-// who stood before it, and wraps the context's cause.
+// Enter waits for the pod's turn and takes it inside; it then stays there until Leave or Withdraw. A pod
+// that the watch has shown bound meanwhile stays where that is. The error says who stood before it, and
+// wraps the context's cause.
 func (g *Gate) Enter(ctx context.Context, node string, p Pod) error {
 	w := &waiter{Pod: p, admitted: make(chan struct{})}
 	g.mu.Lock()
 	q := g.node(node)
 	q.waiting = append(q.waiting, w)
 	g.admit(node, q)
+	g.tidy(node, q)
 	g.mu.Unlock()
 
 	select {
@@ -96,27 +99,54 @@ func (g *Gate) Enter(ctx context.Context, node string, p Pod) error {
 	return err
 }
 
-// Inside records that a pod is on a node and kubelet has not reported on it. Being told again changes
-// nothing.
+// Inside records what the watch shows: a pod is on a node and kubelet has not reported on it. Being told
+// again changes nothing.
 func (g *Gate) Inside(node string, p Pod) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.take(node, g.node(node), p)
+	room := false
+	other, inside := g.where[p.UID]
+	if inside && other != node { // it was about to be bound there when somebody else bound it here
+		room = g.remove(other, p.UID)
+	}
+	g.take(node, g.node(node), occupant{Pod: p, shown: true})
+	g.mu.Unlock()
+	if room {
+		g.room(other)
+	}
 }
 
-// Leave records that a pod is no longer inside: kubelet reported on it, it is terminal or gone, or it was
-// refused by the API server.
-func (g *Gate) Leave(uid string) {
+// Leave records that a pod is no longer inside: kubelet reported on it, or it is terminal or gone.
+func (g *Gate) Leave(uid string) { g.leave(uid, true) }
+
+// Withdraw takes back what Enter did: this binding does not bind the pod. One that the watch has shown
+// bound stays inside.
+func (g *Gate) Withdraw(uid string) { g.leave(uid, false) }
+
+func (g *Gate) leave(uid string, shown bool) {
 	g.mu.Lock()
+	room := false
 	node, inside := g.where[uid]
-	room := inside && g.change(node, func(q *queue) {
-		delete(g.where, uid)
-		q.inside = slices.DeleteFunc(q.inside, func(o occupant) bool { return o.UID == uid })
-	})
+	if inside && (shown || !g.occupant(node, uid).shown) {
+		room = g.remove(node, uid)
+	}
 	g.mu.Unlock()
 	if room {
 		g.room(node)
 	}
+}
+
+// occupant returns a pod that is inside a node's gate.
+func (g *Gate) occupant(node, uid string) *occupant {
+	q := g.nodes[node]
+	return &q.inside[slices.IndexFunc(q.inside, func(o occupant) bool { return o.UID == uid })]
+}
+
+// remove takes a pod out and reports, as change does, whether there is more room.
+func (g *Gate) remove(node, uid string) (room bool) {
+	return g.change(node, func(q *queue) {
+		delete(g.where, uid)
+		q.inside = slices.DeleteFunc(q.inside, func(o occupant) bool { return o.UID == uid })
+	})
 }
 
 // change removes something from a node's gate, lets in whose turn it then is, and reports whether there
@@ -126,9 +156,7 @@ func (g *Gate) change(node string, remove func(*queue)) (room bool) {
 	before := q.room(g.now())
 	remove(q)
 	g.admit(node, q)
-	if len(q.inside) == 0 && len(q.waiting) == 0 {
-		delete(g.nodes, node)
-	}
+	g.tidy(node, q)
 	return q.room(g.now()) > before
 }
 
@@ -141,6 +169,13 @@ func (g *Gate) node(name string) *queue {
 	return q
 }
 
+// tidy forgets an open gate.
+func (g *Gate) tidy(node string, q *queue) {
+	if len(q.inside) == 0 && len(q.waiting) == 0 {
+		delete(g.nodes, node)
+	}
+}
+
 // admit lets in, from the front, every pod that is identical to all inside.
 func (g *Gate) admit(node string, q *queue) {
 	for len(q.waiting) > 0 {
@@ -151,21 +186,25 @@ func (g *Gate) admit(node string, q *queue) {
 			}
 		}
 		q.waiting = q.waiting[1:]
-		g.take(node, q, w.Pod)
+		g.take(node, q, occupant{Pod: w.Pod})
 		close(w.admitted)
 	}
 }
 
-// take records an occupant. What the API server holds replaces what was meant to be written.
-func (g *Gate) take(node string, q *queue, p Pod) {
-	for i := range q.inside {
-		if q.inside[i].UID == p.UID {
-			q.inside[i].Pod = p
-			return
+// take records an occupant. What the API server holds replaces what was meant to be written, never the
+// other way round, and a pod is inside one gate only.
+func (g *Gate) take(node string, q *queue, o occupant) {
+	at, inside := g.where[o.UID]
+	switch {
+	case !inside:
+		o.since = g.now()
+		q.inside = append(q.inside, o)
+		g.where[o.UID] = node
+	case at == node:
+		if known := g.occupant(node, o.UID); o.shown || !known.shown {
+			known.Pod, known.shown = o.Pod, o.shown
 		}
 	}
-	q.inside = append(q.inside, occupant{Pod: p, since: g.now()})
-	g.where[p.UID] = node
 }
 
 // Identical reports whether two allocations are the same, position by position.

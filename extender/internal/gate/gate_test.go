@@ -228,3 +228,57 @@ func TestRefusalsAndRoom(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A pod that waits here and is bound to another node by somebody else is inside there, and only there.
+func TestBoundElsewhereMeanwhile(t *testing.T) {
+	for name, facts := range map[string]func(s *street, pass func()){
+		"shown before its turn": func(s *street, pass func()) { s.Inside("there", named("p", 2000)); pass() },
+		"shown after its turn":  func(s *street, pass func()) { pass(); s.Inside("there", named("p", 2000)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStreet()
+			s.Inside("here", named("a", 1000))
+			w := &waiter{Pod: named("p", 3000), admitted: make(chan struct{})}
+			s.mu.Lock()
+			s.nodes["here"].waiting = append(s.nodes["here"].waiting, w)
+			s.mu.Unlock()
+			facts(s, func() {
+				s.Leave("a")
+				<-w.admitted
+			})
+			s.Withdraw("p") // what the binder does when it learns that the pod is bound
+			if diff := cmp.Diff([]string{"ns/p"}, s.inside("there")); diff != "" {
+				t.Errorf("there: %s", diff)
+			}
+			if diff := cmp.Diff([]string(nil), s.inside("here")); diff != "" {
+				t.Errorf("here: %s", diff)
+			}
+			s.Leave("p")
+			if diff := cmp.Diff([]State{}, s.States()); diff != "" {
+				t.Errorf("somebody stays inside for good: %s", diff)
+			}
+		})
+	}
+}
+
+// What the watch has shown is neither replaced nor ended by what a binding meant to do.
+func TestFactsOverIntentions(t *testing.T) {
+	s := newStreet()
+	s.Inside("n", named("p", 2000))
+	if err := s.Enter(t.Context(), "n", named("p", 3000)); err != nil {
+		t.Fatal(err)
+	}
+	s.Withdraw("p")
+	want := []Pod{named("p", 2000)}
+	if diff := cmp.Diff(want, s.States()[0].Inside); diff != "" {
+		t.Error(diff)
+	}
+	s.Leave("p")
+	if err := s.Enter(t.Context(), "n", named("p", 3000)); err != nil {
+		t.Fatal(err)
+	}
+	s.Withdraw("p")
+	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
+		t.Error(diff)
+	}
+}
