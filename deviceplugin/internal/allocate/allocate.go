@@ -103,6 +103,10 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 			return nil, fmt.Errorf("%s: device %s is unhealthy", t.describe(), d.UUID)
 		}
 	}
+	// Without it the container runtime would mount empty folders in its place.
+	if err := a.Isolation.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.describe(), err)
+	}
 	live := make([]*pluginapi.ContainerAllocateResponse, len(entries))
 	for i, e := range entries {
 		live[i] = e.Response

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/nvml"
+)
+
+type options struct {
+	kubeconfig    string
+	node          string
+	kubeletDir    string
+	inventoryFile string
+	shape         inventory.Shape
+	isolation     isolation.Isolation
+	cdiKind       string
+	ignoredXIDs   []uint64
+	recoverAfter  time.Duration
+	probeEvery    time.Duration
+	driftEvery    time.Duration
+	listen        string
+	logLevel      string
+	version       bool
+}
+
+func parse(args []string, out io.Writer) (*options, error) {
+	o := &options{ignoredXIDs: nvml.ApplicationXIDs()}
+	var mode, hamiCoreDir, mpsDir string
+	f := flag.NewFlagSet("phasegpu-device-plugin", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node (default: NODE_NAME of the environment)")
+	f.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet/device-plugins", "kubelet's folder of plugin sockets and of its device checkpoint")
+	f.StringVar(&o.inventoryFile, "inventory-file", "", "JSON file that declares the node's cards, read again when it changes; without it NVML is asked")
+	f.IntVar(&o.shape.Replicas, "replicas", 10, "containers that can share a card")
+	f.Float64Var(&o.shape.MemoryScaling, "memory-scaling", 1, "memory offered of each card, by the memory it has; above 1 it is oversubscribed")
+	f.StringVar(&mode, "isolation", "hami-core", "what holds containers to their shares: hami-core, mps or none")
+	f.StringVar(&hamiCoreDir, "hami-core-dir", "/usr/local/vgpu", "folder on the node with libvgpu.so and ld.so.preload, mounted here at the same path")
+	f.StringVar(&mpsDir, "mps-dir", "/run/nvidia/mps", "folder on the node with the MPS daemon's pipe/ and shm/, mounted here at the same path")
+	f.StringVar(&o.cdiKind, "cdi-kind", "", "name devices to the container runtime by CDI, KIND=UUID (nvidia.com/gpu); without it by NVIDIA_VISIBLE_DEVICES")
+	f.Func("ignored-xids", fmt.Sprintf("comma-separated XIDs that do not make a card unhealthy (default %s)", strings.Trim(fmt.Sprint(o.ignoredXIDs), "[]")), func(text string) (err error) {
+		o.ignoredXIDs, err = parseXIDs(text)
+		return err
+	})
+	f.DurationVar(&o.recoverAfter, "recover-after", 10*time.Minute, "how long after its last fatal XID a card that answers is offered again")
+	f.DurationVar(&o.probeEvery, "probe-every", 30*time.Second, "how often every card is asked whether it is there")
+	f.DurationVar(&o.driftEvery, "drift-every", time.Minute, "how often pods, records and kubelet's checkpoint are compared")
+	f.StringVar(&o.listen, "metrics-listen", ":8080", "address of /healthz, /readyz and /metrics")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if o.version {
+		return o, nil
+	}
+	switch mode {
+	case "hami-core":
+		o.isolation = isolation.HAMiCore{Dir: hamiCoreDir, Oversubscribe: o.shape.MemoryScaling > 1}
+	case "mps":
+		o.isolation = isolation.MPS{Dir: mpsDir}
+	case "none":
+		o.isolation = isolation.None{}
+	default:
+		return nil, fmt.Errorf("--isolation %q: want hami-core, mps or none", mode)
+	}
+	o.shape.Mode = o.isolation.Mode()
+	return o, o.check(f)
+}
+
+func (o *options) check(f *flag.FlagSet) error {
+	switch {
+	case f.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case o.node == "":
+		return errors.New("--node is empty: set it, or NODE_NAME, to this node's name (spec.nodeName by the downward API)")
+	case o.shape.Replicas < 1 || o.shape.Replicas > 1000:
+		return fmt.Errorf("--replicas %d: want 1 to 1000", o.shape.Replicas)
+	case !(o.shape.MemoryScaling > 0 && o.shape.MemoryScaling <= 10): // NaN is neither
+		return fmt.Errorf("--memory-scaling %v: want more than 0, at most 10", o.shape.MemoryScaling)
+	case o.probeEvery <= 0 || o.driftEvery <= 0 || o.recoverAfter < 0:
+		return errors.New("--probe-every and --drift-every must be above 0, --recover-after not below")
+	}
+	return nil
+}
+
+func parseXIDs(text string) ([]uint64, error) {
+	var codes []uint64
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		code, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("XID %q is no number", part)
+		}
+		codes = append(codes, code)
+	}
+	return codes, nil
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+)
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// process is a running plugin.
+type process struct {
+	*fake.Clientset
+	dir  string
+	file string // the inventory
+	url  string
+}
+
+// start runs the plugin with the flags, beside a node n1.
+func start(t *testing.T, flags ...string) *process {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "plugin") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{dir: dir, file: filepath.Join(t.TempDir(), "node.json")}
+	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"numa":0},{"uuid":"GPU-1","memoryMiB":24576,"numa":1}]}`)
+	p.Clientset = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	o, err := parse(append([]string{"--node=n1", "--kubelet-dir=" + dir, "--inventory-file=" + p.file, "--drift-every=10ms"}, flags...), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.url = "http://" + listener.Addr().String()
+	ctx, end := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, o, p.Clientset, listener, zap.NewNop()) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return p
+}
+
+// declare writes the inventory file.
+func (p *process) declare(t *testing.T, text string) {
+	t.Helper()
+	if err := os.WriteFile(p.file+".new", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(p.file+".new", p.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get returns the answer to a request, "" for none.
+func (p *process) get(path string) string {
+	response, err := http.Get(p.url + path)
+	if err != nil {
+		return ""
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	return fmt.Sprint(response.StatusCode, " ", string(body))
+}
+
+func (p *process) annotation() string {
+	node, err := p.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	return node.Annotations["hami.io/node-nvidia-register"]
+}
+
+// From the inventory file to the container's environment, and what the plugin tells of itself.
+func TestServe(t *testing.T) {
+	p := start(t, "--isolation=none", "--replicas=2", "--memory-scaling=2")
+	eventually(t, "the annotation", func() bool { return strings.Contains(p.annotation(), `"devmem":49152`) })
+	eventually(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
+	k, err := standin.New(p.dir, "nvidia.com/gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Stop()
+	eventually(t, "the list", func() bool { return len(k.Devices()) == 4 })
+	eventually(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
+
+	p.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if selector := a.(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName=n1" {
+			t.Errorf("pods were listed by %q", selector)
+		}
+		return false, nil, nil
+	})
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+			Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+		}}},
+	}
+	if err := k.Admit(t.Context(), pod, nil); err == nil || !strings.Contains(err.Error(), "no pod with a record") {
+		t.Errorf("error %v, want one that says that no pod is pending", err)
+	}
+	if _, err := p.CoreV1().Pods("team").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Admit(t.Context(), pod, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.StartContainer(t.Context(), "u", "app"); err != nil {
+		t.Error(err)
+	}
+	if got := k.Held("u", "app").Answer.Envs["NVIDIA_VISIBLE_DEVICES"]; got != "GPU-1" {
+		t.Errorf("the container sees %q, want GPU-1", got)
+	}
+	if err := p.CoreV1().Pods("team").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "drift", func() bool { return strings.Contains(p.get("/metrics"), `drift_containers{kind="gone"} 1`) })
+
+	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"healthy":false},{"uuid":"GPU-1","memoryMiB":24576,"mig":true}]}`)
+	eventually(t, "the changed list", func() bool { return slices.Equal(k.Devices(), []string{"GPU-0::0 Unhealthy", "GPU-0::1 Unhealthy"}) })
+	eventually(t, "the changed annotation", func() bool { return strings.Contains(p.annotation(), `"mig"`) })
+	p.declare(t, `{`)
+	eventually(t, "the problem", func() bool {
+		return strings.Contains(p.get("/metrics"), `phasegpu_device_plugin_problems_total{about="inventory_file"}`)
+	})
+	metrics := p.get("/metrics")
+	for _, want := range []string{
+		`phasegpu_device_plugin_devices{state="healthy"} 0`, `phasegpu_device_plugin_devices{state="mig"} 1`, `phasegpu_device_plugin_devices{state="unhealthy"} 1`,
+		`phasegpu_device_plugin_call_duration_seconds_count{call="Allocate",result="ok"} 1`,
+		`phasegpu_device_plugin_registrations_total{result="ok"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics do not say %s", want)
+		}
+	}
+}
+
+func TestRefusesToServeUnprotected(t *testing.T) {
+	o, err := parse([]string{"--node=n1", "--hami-core-dir=" + t.TempDir()}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve(t.Context(), o, fake.NewClientset(), listener, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "libvgpu.so") {
+		t.Errorf("error %v, want one about the missing library", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Setenv("NODE_NAME", "from-environment")
+	o, err := parse([]string{"--isolation=mps", "--ignored-xids=13, 31,"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.node != "from-environment" || o.shape.Mode.String() != "mps" || !slices.Equal(o.ignoredXIDs, []uint64{13, 31}) || o.shape.Replicas != 10 {
+		t.Errorf("options %+v", o)
+	}
+	for _, bad := range []string{
+		"--isolation=strict", "--replicas=0", "--memory-scaling=NaN", "--memory-scaling=0", "--memory-scaling=11", "--ignored-xids=x",
+		"--node=", "--probe-every=0s", "--recover-after=-1s", "extra",
+	} {
+		if _, err := parse([]string{bad}, io.Discard); err == nil {
+			t.Errorf("%s was accepted", bad)
+		}
+	}
+}
