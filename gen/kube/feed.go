@@ -140,18 +140,20 @@ func (f *Feed) Pod(namespace, name string) *corev1.Pod {
 }
 
 // Relist lists the pods that have a node from the API server itself, not from a cache, and makes the
-// book agree with that. What the watch delivers later but is older is then known to be late. It returns
-// the listed pods with devices, reduced, and what changed in the books.
+// book agree with that. What the watch delivers later but is older is then known to be late. told gets the
+// listed pods with devices, reduced, and what changed in the books, before any event that comes later: who
+// keeps something beside the books must not be told of an event first and of the older list then. It must
+// not block.
 //
 // Nobody may assume or withdraw pods meanwhile.
-func (f *Feed) Relist(ctx context.Context) ([]*corev1.Pod, []ledger.Delta, error) {
+func (f *Feed) Relist(ctx context.Context, told func(pods []*corev1.Pod, changed []ledger.Delta)) error {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
 	var o metav1.ListOptions
 	bound(&o)
 	list, err := f.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing bound pods: %w", err)
+		return fmt.Errorf("listing bound pods: %w", err)
 	}
 	var pods []*corev1.Pod
 	var truths []ledger.Pod
@@ -161,5 +163,6 @@ func (f *Feed) Relist(ctx context.Context) ([]*corev1.Pod, []ledger.Delta, error
 			truths = append(truths, LedgerPod(pod, f.o.Release))
 		}
 	}
-	return pods, f.book.Replace(truths, version(list.ResourceVersion)), nil
+	told(pods, f.book.Replace(truths, version(list.ResourceVersion)))
+	return nil
 }

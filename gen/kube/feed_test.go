@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -244,7 +245,9 @@ func TestRelist(t *testing.T) {
 	var changed []ledger.Delta
 	var pods []*corev1.Pod
 	server.disconnect(func() { server.remove(gpu("q", "u2")) })
-	pods, changed, err := f.Relist(t.Context())
+	err := f.Relist(t.Context(), func(p []*corev1.Pod, d []ledger.Delta) {
+		pods, changed = p, d
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,12 +265,34 @@ func TestRelist(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := f.Relist(ctx); !errors.Is(err, context.Canceled) {
+	if err := f.Relist(ctx, func([]*corev1.Pod, []ledger.Delta) { t.Error("told of a failed list") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	if held(book) != 40000 {
 		t.Error("a failed list changed the books")
 	}
+}
+
+// TestEventsWaitForTheList: whoever keeps something beside the books would keep a pod for good whose end it
+// was told of before it was told of the list with the pod in it.
+func TestEventsWaitForTheList(t *testing.T) {
+	server, client := newAPIServer(t)
+	server.put(gpu("p", "u1"))
+	f, _, log := feed(t, client)
+	err := f.Relist(t.Context(), func(pods []*corev1.Pod, _ []ledger.Delta) {
+		server.remove(gpu("p", "u1"))
+		eventually(t, func() bool { return f.Pod("team", "p") == nil }, "the informer to see the end")
+		for range 1000 { // its handlers could run now
+			goruntime.Gosched()
+		}
+		if got := log.copy(&log.pods); len(pods) != 1 || slices.Contains(got, "u1→ released") {
+			t.Errorf("%d pods listed, told already: %q", len(pods), got)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return slices.Contains(log.copy(&log.pods), "u1→ released") }, "the end to be told")
 }
 
 // TestFeedEqualsRecomputation: after random changes, seen and missed, the book is what a new one would

@@ -202,16 +202,13 @@ func (e *extender) catchUp(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	pods, deltas, err := e.feed.Relist(ctx)
-	if err != nil {
-		return err
-	}
-	for _, pod := range pods {
-		e.gate.Observe(pod)
-		e.refused.Forget(string(pod.UID))
-	}
-	for _, d := range deltas {
-		e.released(d)
-	}
-	return nil
+	return e.feed.Relist(ctx, func(pods []*corev1.Pod, deltas []ledger.Delta) {
+		for _, pod := range pods {
+			e.gate.Observe(pod)
+			e.refused.Forget(string(pod.UID))
+		}
+		for _, d := range deltas {
+			e.released(d)
+		}
+	})
 }
