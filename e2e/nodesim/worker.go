@@ -195,8 +195,11 @@ func (p *podWorker) write(ctx context.Context) error {
 	}
 	p.written = string(body)
 	err = p.persist(ctx, func() error {
+		// A call that is under way is not broken off: the pod may only just have gone.
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
 		_, err := p.sim.client.CoreV1().Pods(p.name.Namespace).Patch(
-			ctx, p.name.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+			call, p.name.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 		return err
 	})
 	if err != nil {
