@@ -84,6 +84,10 @@ func serve(ctx context.Context, o *options, client kubernetes.Interface, listene
 		Devices:    func() []device.Device { devices, _, _ := p.current.Get(); return devices },
 		Isolation:  o.isolation,
 		CDIKind:    o.cdiKind,
+		Left: func(err error) {
+			p.metrics.Problem("cache")
+			log.Warn("caches of containers that are gone cannot be removed", zap.Error(err))
+		},
 	}
 	p.kubelet = &kubelet.Server{
 		Dir: o.kubeletDir, Socket: socket, Resource: resource, Told: p.registered,

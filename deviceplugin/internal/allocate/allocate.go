@@ -23,6 +23,9 @@ type Allocator struct {
 	Devices    func() []device.Device // sorted by index
 	Isolation  isolation.Isolation
 	CDIKind    string // see isolation.Visible
+	// Left is told what earlier containers left behind and cannot be removed. That is no reason to refuse:
+	// a container could otherwise keep all after it from starting.
+	Left func(error)
 }
 
 // whose returns whose call this can be, at least one pod, and kubelet's checkpoint.
@@ -112,7 +115,7 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 		live[i] = e.Response
 	}
 	if err := a.Isolation.Sweep(live); err != nil {
-		return nil, err
+		a.Left(err)
 	}
 	answer := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}, Annotations: map[string]string{EntryAnnotation: entry(turns)}}
 	c := isolation.Container{PodUID: string(t.pod.UID), Name: t.container(), Shares: shares}

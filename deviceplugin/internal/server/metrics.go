@@ -39,7 +39,7 @@ func NewMetrics() *Metrics {
 		}, []string{"call", "result"}),
 		registrations: counter("registrations_total", "Registrations with kubelet.", "result"),
 		patches:       counter("inventory_patches_total", "Patches of the node's inventory annotation.", "result"),
-		problems:      counter("problems_total", "What could not be read or done, by what it was about: checkpoint, drift, inventory_file, nvml.", "about"),
+		problems:      counter("problems_total", "What could not be read or done, by what it was about: cache, checkpoint, drift, inventory_file, nvml.", "about"),
 		xids:          counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy.", "device", "xid", "fatal"),
 		devices:       gauge("devices", "Cards of the node, by state: healthy, unhealthy, mig (not offered).", "state"),
 		drift: gauge("drift_containers", "Containers on which the API server, the records and kubelet's checkpoint do not agree: "+
