@@ -194,12 +194,9 @@ func (p *podWorker) write(ctx context.Context) error {
 		defer p.sim.frozen.RUnlock()
 	}
 	p.written = string(body)
-	err = p.persist(ctx, func() error {
-		// A call that is under way is not broken off: the pod may only just have gone.
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
+	err = p.persist(ctx, func(ctx context.Context) error {
 		_, err := p.sim.client.CoreV1().Pods(p.name.Namespace).Patch(
-			call, p.name.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+			ctx, p.name.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 		return err
 	})
 	if err != nil {
@@ -213,7 +210,7 @@ func (p *podWorker) write(ctx context.Context) error {
 func (p *podWorker) delete(ctx context.Context) {
 	at := metav1.NewDeleteOptions(0)
 	at.Preconditions = metav1.NewUIDPreconditions(string(p.uid))
-	err := p.persist(ctx, func() error {
+	err := p.persist(ctx, func(ctx context.Context) error {
 		return p.sim.client.CoreV1().Pods(p.name.Namespace).Delete(ctx, p.name.Name, *at)
 	})
 	if err != nil {
@@ -221,10 +218,13 @@ func (p *podWorker) delete(ctx context.Context) {
 	}
 }
 
-// persist repeats a write until it is done, definitely refused, or of no use any more.
-func (p *podWorker) persist(ctx context.Context, write func() error) error {
+// persist repeats a write until it is done, definitely refused, or of no use any more. One that is under way is
+// not broken off when ctx ends: the pod may only just have gone.
+func (p *podWorker) persist(ctx context.Context, write func(context.Context) error) error {
 	for {
-		err := write()
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		err := write(call)
+		cancel()
 		switch {
 		case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), isOfAnother(err):
 			return nil
