@@ -103,7 +103,12 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	// The gate tells of room and the wake-up asks for it; the one that is made first is told of the other.
 	var refused atomic.Pointer[wake.Refused]
 	e.gate = gate.New(time.Now, func(node string) { refused.Load().Released(node, "") })
-	nudger := wake.NewNudger(core, time.Now, e.metrics.Nudged, log)
+	nudger := wake.NewNudger(core, time.Now, func(uid, result string) {
+		e.metrics.Nudged(result)
+		if result == "gone" {
+			e.refused.Unclaimed(uid)
+		}
+	}, log)
 	e.refused = wake.New(e.book, e.gate.Room, nudger.Nudge, time.Now)
 	refused.Store(e.refused)
 

@@ -25,7 +25,7 @@ type Nudger struct {
 	Pods corev1client.PodsGetter
 	Now  func() time.Time
 	// Done is told how each nudge ended: "nudged", "gone" or "failed" (it is tried again).
-	Done func(result string)
+	Done func(uid, result string)
 	Log  *zap.Logger
 
 	queue workqueue.TypedRateLimitingInterface[nudge]
@@ -34,7 +34,7 @@ type Nudger struct {
 type nudge struct{ namespace, name, uid string }
 
 // NewNudger returns a nudger. Run must be running.
-func NewNudger(pods corev1client.PodsGetter, now func() time.Time, done func(string), log *zap.Logger) *Nudger {
+func NewNudger(pods corev1client.PodsGetter, now func() time.Time, done func(uid, result string), log *zap.Logger) *Nudger {
 	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[nudge](20*time.Millisecond, 10*time.Second)
 	return &Nudger{Pods: pods, Now: now, Done: done, Log: log, queue: workqueue.NewTypedRateLimitingQueue(limit)}
 }
@@ -55,13 +55,13 @@ func (n *Nudger) Run(ctx context.Context) {
 		}
 		switch err := n.patch(ctx, one); {
 		case err == nil:
-			n.Done("nudged")
+			n.Done(one.uid, "nudged")
 			n.queue.Forget(one)
 		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // gone, or another pod of that name
-			n.Done("gone")
+			n.Done(one.uid, "gone")
 			n.queue.Forget(one)
 		default:
-			n.Done("failed")
+			n.Done(one.uid, "failed")
 			n.Log.Warn("nudge failed, trying again", zap.String("pod", one.namespace+"/"+one.name), zap.Error(err))
 			n.queue.AddRateLimited(one)
 		}

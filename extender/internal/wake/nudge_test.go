@@ -45,7 +45,7 @@ func TestNudge(t *testing.T) {
 				t.Fatal(err)
 			}
 			results := make(chan string, 10)
-			n := NewNudger(client.CoreV1(), func() time.Time { return time.UnixMilli(1700000000123) }, func(r string) { results <- r }, zap.NewNop())
+			n := NewNudger(client.CoreV1(), func() time.Time { return time.UnixMilli(1700000000123) }, func(uid, r string) { results <- uid + " " + r }, zap.NewNop())
 			p := &ask.Pod{Namespace: "ns", Name: "p", UID: "u"}
 			n.Nudge(p)
 			n.Nudge(p) // once is enough
@@ -53,7 +53,7 @@ func TestNudge(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { n.Run(ctx); close(ended) }()
 			for _, want := range test.results {
-				if got := <-results; got != want {
+				if got := <-results; got != "u "+want {
 					t.Errorf("result %q, want %q", got, want)
 				}
 			}

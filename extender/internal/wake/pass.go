@@ -34,20 +34,38 @@ func (r *Refused) pass() {
 	slices.SortFunc(waiting, func(a, b *refused) int {
 		return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 	})
-	t := trial{Refused: r, nodes: map[string]*ledger.View{}, room: map[string]int{}, no: map[attempt]bool{}, taken: map[scope]map[string]ledger.Charge{}}
+	t := trial{Refused: r, nodes: map[string]*ledger.View{}, room: map[string]int{}, no: map[attempt]bool{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
+	chosen := map[*refused]string{} // the node that each would go to
 	for _, p := range waiting {
-		if t.fits(p, names, released, what.namespaces[p.pod.Namespace]) {
-			r.mu.Lock()
-			current := r.pods[p.pod.UID] == p
-			if current {
-				delete(r.pods, p.pod.UID)
-			}
-			r.mu.Unlock()
-			if current {
-				r.nudge(p.pod)
-			}
+		if node := t.fits(p, names, released, what.namespaces[p.pod.Namespace]); node != "" {
+			chosen[p] = node
 		}
 	}
+	for _, p := range waiting {
+		if node, ok := chosen[p]; ok && r.claim(p, node, t.short[p.pod.Namespace]) {
+			r.nudge(p.pod)
+		}
+	}
+}
+
+// claim takes a pod out of those that wait, unless it has been back meanwhile, and notes what others were
+// passed over for: a node, and also its namespace if that has no room for all.
+func (r *Refused) claim(p *refused, node string, short bool) bool {
+	uid := p.pod.UID
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pods[uid] != p {
+		return false
+	}
+	delete(r.pods, uid)
+	var what release
+	what.add(node, "")
+	if short {
+		what.add("", p.pod.Namespace)
+	}
+	r.claims[uid] = what
+	r.after(Claim, func() { r.Unclaimed(uid) })
+	return true
 }
 
 // trial is the books as they would be if the pods nudged so far had been placed.
@@ -58,6 +76,7 @@ type trial struct {
 	room    map[string]int
 	no      map[attempt]bool // pods of the same shape need not be tried twice on a node
 	taken   map[scope]map[string]ledger.Charge
+	short   map[string]bool // namespaces whose quotas had no room for a pod
 }
 
 type attempt struct{ node, shape string }
@@ -69,22 +88,25 @@ type scope struct {
 }
 
 // fits tries a pod on the released nodes that refused it, or on all that refused it if something was
-// released in its namespace, and takes what it would hold.
-func (t *trial) fits(p *refused, names []string, released []int, all bool) bool {
+// released in its namespace, and takes what it would hold. It returns the node, "" for none.
+func (t *trial) fits(p *refused, names []string, released []int, all bool) (node string) {
+	if p.pod.Settled && !t.quota(p.pod, p.pod.Charges) {
+		return "" // on whatever node
+	}
 	if all {
 		for id := range p.nodes.members {
 			if t.place(p.pod, names[id]) {
-				return true
+				return names[id]
 			}
 		}
-		return false
+		return ""
 	}
 	for _, id := range released {
 		if p.nodes.has(id) && t.place(p.pod, names[id]) {
-			return true
+			return names[id]
 		}
 	}
-	return false
+	return ""
 }
 
 func (t *trial) place(p *ask.Pod, node string) bool {
@@ -97,15 +119,12 @@ func (t *trial) place(p *ask.Pod, node string) bool {
 		t.no[attempt{node, p.Shape}] = true
 		return false
 	}
-	charges := p.Charges
+	charges := p.Charges // held to the quota already
 	if !p.Settled {
 		var err error
-		if charges, err = p.Totals(a); err != nil {
+		if charges, err = p.Totals(a); err != nil || !t.quota(p, charges) {
 			return false
 		}
-	}
-	if !t.quota(p, charges) {
-		return false
 	}
 	t.take(p, v, a, charges)
 	return true
@@ -135,7 +154,11 @@ func (t *trial) quota(p *ask.Pod, charges map[string]ledger.Charge) bool {
 		}
 		sum[family] = total
 	}
-	return t.book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, sum) == nil
+	if t.book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, sum) != nil {
+		t.short[p.Namespace] = true
+		return false
+	}
+	return true
 }
 
 func (t *trial) take(p *ask.Pod, v *ledger.View, a device.Allocation, charges map[string]ledger.Charge) {

@@ -21,6 +21,9 @@ const (
 	Stale = 15 * time.Minute
 	// Most is how many pods are remembered. One more is not woken, and waits for the flush.
 	Most = 50_000
+	// Claim is how long a nudged pod may take to come back before others are tried on its room: it may be
+	// that kube-scheduler itself finds no node for it now.
+	Claim = 5 * time.Second
 )
 
 // Book is what waking reads of the ledger.
@@ -35,11 +38,13 @@ type Refused struct {
 	room  func(node string) int // how many more pods may queue at a node's gate
 	nudge func(*ask.Pod)        // must not block
 	now   func() time.Time
+	after func(time.Duration, func())
 
-	mu    sync.Mutex
-	pods  map[string]*refused // by UID
-	nodes names
-	dirty release // what was released since the last pass
+	mu     sync.Mutex
+	pods   map[string]*refused // by UID
+	claims map[string]release  // by UID: what others were passed over for, until it is known who has it
+	nodes  names
+	dirty  release // what was released since the last pass
 	// While a Filter reads the books, what is released is logged, for the pod that it may refuse.
 	open int
 	log  []release // one node or namespace each
@@ -58,7 +63,10 @@ type release struct{ nodes, namespaces map[string]bool }
 
 // New remembers nothing yet. nudge is called for each pod that now fits; it must not block.
 func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time) *Refused {
-	return &Refused{book: book, room: room, nudge: nudge, now: now, pods: map[string]*refused{}, wake: make(chan struct{}, 1)}
+	return &Refused{
+		book: book, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
+		pods: map[string]*refused{}, claims: map[string]release{}, wake: make(chan struct{}, 1),
+	}
 }
 
 // Begin marks the moment before a Filter reads the books.
@@ -81,6 +89,7 @@ func (r *Refused) End(mark int, p *ask.Pod, nodes []string) {
 		for _, missed := range r.log[mark:] {
 			r.release(missed)
 		}
+		r.unclaimed(p.UID)
 	}
 	r.open--
 	if r.open == 0 {
@@ -110,6 +119,21 @@ func (r *Refused) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, uid)
+	r.unclaimed(uid) // the books tell what it took
+}
+
+// Unclaimed tells that a nudged pod does not come back: others are tried on the room that it was nudged for.
+func (r *Refused) Unclaimed(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unclaimed(uid)
+}
+
+func (r *Refused) unclaimed(uid string) {
+	if what, ok := r.claims[uid]; ok {
+		delete(r.claims, uid)
+		r.release(what)
+	}
 }
 
 // Released tells that there may be room on a node or in a namespace; either may be "". The books must

@@ -25,6 +25,7 @@ type shop struct {
 	gate   int
 	mu     sync.Mutex
 	nudged []string
+	later  func() // the end of the last nudged pod's claim
 }
 
 func newShop(nodes ...string) *shop {
@@ -344,4 +345,49 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	if booked := len(s.book.Pods()); booked+len(s.pods) != 60 {
 		t.Errorf("%d booked and %d waiting of 60", booked, len(s.pods))
 	}
+}
+
+// Room for which a pod was nudged that then does not take it goes to the next one.
+func TestRoomThatANudgedPodDoesNotTake(t *testing.T) {
+	for name, turn := range map[string]func(s *shop){
+		"it was deleted while it waited":           func(s *shop) { s.Unclaimed("first") },
+		"kube-scheduler has it on other nodes now": func(s *shop) { s.hold("h", "other", 8000); s.refuse(wants("first", 6000), "other") },
+		"kube-scheduler finds no node to ask for":  func(s *shop) { s.later() },
+		"it was bound elsewhere": func(s *shop) {
+			s.End(s.Begin(), wants("first", 6000), nil)
+			s.hold("first", "other", 6000)
+			s.Forget("first")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop("n", "other")
+			s.after = func(_ time.Duration, f func()) { s.later = f }
+			s.hold("h", "n", 8000)
+			s.refuse(wants("first", 6000), "n")
+			s.refuse(wants("next", 6000), "n")
+			s.leave("h")
+			s.want(t, "first")
+			turn(s)
+			s.want(t, "next")
+			s.want(t)
+		})
+	}
+}
+
+// Who was passed over is not nudged when the room is taken.
+func TestRoomThatANudgedPodTakes(t *testing.T) {
+	s := newShop("n")
+	s.after = func(_ time.Duration, f func()) { s.later = f }
+	s.hold("h", "n", 8000)
+	s.refuse(wants("first", 6000), "n")
+	s.refuse(wants("next", 6000), "n")
+	s.leave("h")
+	s.want(t, "first")
+	s.End(s.Begin(), wants("first", 6000), nil)
+	s.want(t)
+	s.hold("first", "n", 6000)
+	s.Forget("first")
+	s.want(t)
+	s.later()
+	s.want(t)
 }
