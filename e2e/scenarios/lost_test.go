@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
@@ -46,15 +47,19 @@ func TestBindingAnswerLost(t *testing.T) {
 		trap    trap
 		said    string // by the API server
 		restart bool
+		lag     time.Duration // of the extender's watch of pods
 	}{
-		{"killed after the write", dead(true), "201", true},
-		{"killed before the write", dead(false), "nothing", true},
-		{"the answer is lost", deaf, "201", false},
+		{"killed after the write", dead(true), "201", true, 0},
+		{"killed before the write", dead(false), "nothing", true, 0},
+		{"the answer is lost", deaf, "201", false, 0},
+		{"the answer is lost and the watch late", deaf, "201", false, 2 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			name := strings.ReplaceAll(c.name, " ", "-")
 			ctx := t.Context()
-			arena(t, s, name, node(name, 1, 24576))
+			w := arena(t, s, name, node(name, 1, 24576))
+			road.lag.Store(int64(c.lag))
+			defer road.lag.Store(0)
 			s.Sim.Pause(name)
 			road.trap.Store(&c.trap)
 			pod, err := s.Create(ctx, stack.NewPod(name, "train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
@@ -64,6 +69,14 @@ func TestBindingAnswerLost(t *testing.T) {
 			}
 			if c.restart {
 				must(t, s.Extender.Start(ctx))
+			}
+			thief := stack.NewPod(name, "thief", stack.App("app", stack.GPU(1, 20000)))
+			if c.said == "201" {
+				// What the pod holds is not given away although nobody has told the extender that it does.
+				thief, err = s.Create(ctx, thief)
+				must(t, err)
+				_, err = w.AwaitUnschedulable(ctx, thief)
+				must(t, err)
 			}
 			_, err = s.AwaitBound(ctx, pod)
 			must(t, err)
@@ -95,9 +108,13 @@ func TestBindingAnswerLost(t *testing.T) {
 				t.Errorf("Bind again: %q, to another node: %q; want success and an error that names the node", again.Error, elsewhere.Error)
 			}
 			must(t, s.AwaitAudit(ctx))
+			must(t, s.Delete(ctx, thief))
 			must(t, s.Sim.Finish(ctx, pod, "load", 0))
 			must(t, s.AwaitDevice(ctx, "GPU-"+name+"-0", 5000))
 			must(t, s.AwaitAudit(ctx))
+			if over := w.OverCommitted(); len(over) > 0 {
+				t.Errorf("over-committed: %v", over)
+			}
 			if n := len(s.Sim.Admissions(name)); n != 2 {
 				t.Errorf("kubelet admitted %d pods, want 2", n)
 			}
@@ -109,13 +126,15 @@ func TestBindingAnswerLost(t *testing.T) {
 // road is the extender's way to the API server, with a trap for the next Binding.
 type road struct {
 	trap   atomic.Pointer[trap]
-	sprung chan string // what the API server said
+	lag    atomic.Int64 // of watches of pods
+	sprung chan string  // what the API server said
 }
 
 // trap takes one Binding's request, whose answer is then lost, and returns what the API server said.
 type trap func(w http.ResponseWriter, r *http.Request, apiServer http.Handler) string
 
 func (road *road) wrap(apiServer http.Handler) http.Handler {
+	apiServer = lateWatches(apiServer, func() time.Duration { return time.Duration(road.lag.Load()) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/binding") {
 			if trap := road.trap.Swap(nil); trap != nil {

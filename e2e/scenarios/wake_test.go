@@ -37,7 +37,9 @@ func TestWakeUp(t *testing.T) {
 	})
 	t.Run("kube-scheduler first", func(t *testing.T) {
 		const lag = 500 * time.Millisecond
-		end, err := s.Intercept(t.Context(), func(apiServer http.Handler) http.Handler { return lateWatches(apiServer, lag) })
+		end, err := s.Intercept(t.Context(), func(apiServer http.Handler) http.Handler {
+			return lateWatches(apiServer, func() time.Duration { return lag })
+		})
 		if end != nil {
 			defer end()
 		}
@@ -165,7 +167,7 @@ func distribution(all []time.Duration) string {
 }
 
 // lateWatches passes on what watches of pods tell only some time later, in order.
-func lateWatches(apiServer http.Handler, lag time.Duration) http.Handler {
+func lateWatches(apiServer http.Handler, lag func() time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" || !strings.HasSuffix(r.URL.Path, "/pods") {
 			apiServer.ServeHTTP(w, r)
@@ -180,7 +182,7 @@ func lateWatches(apiServer http.Handler, lag time.Duration) http.Handler {
 
 type lateWriter struct {
 	http.ResponseWriter
-	lag    time.Duration
+	lag    func() time.Duration
 	chunks chan chunk
 	end    chan struct{}
 }
@@ -191,12 +193,12 @@ type chunk struct {
 }
 
 func (l *lateWriter) Write(body []byte) (int, error) {
-	l.chunks <- chunk{time.Now().Add(l.lag), slices.Clone(body)}
+	l.chunks <- chunk{time.Now().Add(l.lag()), slices.Clone(body)}
 	return len(body), nil
 }
 
 // Flush makes the header late, too.
-func (l *lateWriter) Flush() { l.chunks <- chunk{due: time.Now().Add(l.lag)} }
+func (l *lateWriter) Flush() { l.chunks <- chunk{due: time.Now().Add(l.lag())} }
 
 func (l *lateWriter) run() {
 	defer close(l.end)
