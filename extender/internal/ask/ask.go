@@ -58,7 +58,7 @@ func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	p.Devices = true
 	p.Ledger = kube.LedgerPod(pod, d.Release)
 	p.Ledger.Node, p.Ledger.Allocation, p.Ledger.Unreadable, p.Ledger.First = "", nil, "", 0
-	p.Shape = fmt.Sprint(*p.Placement)
+	p.Shape = fmt.Sprintf("%#v", *p.Placement) // quoted: a model may have blanks in its name
 	return p, nil
 }
 
