@@ -28,6 +28,7 @@ type apiServer struct {
 	objects map[string]map[string]metav1.Object // by resource and key
 	history []event
 	pods    string // the field selector of the last request for pods
+	deaf    bool   // streams tell of no change
 	server  *httptest.Server
 }
 
@@ -95,6 +96,14 @@ func (s *apiServer) record(kind, resource string, o metav1.Object) {
 	s.changed.Broadcast()
 }
 
+// deafen has streams tell of no change, or again of all.
+func (s *apiServer) deafen(deaf bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = deaf
+	s.changed.Broadcast()
+}
+
 // disconnect makes the changes while no watch is connected that could tell of them: every stream ends
 // with 410, so the client must list again.
 func (s *apiServer) disconnect(changes func()) {
@@ -114,6 +123,17 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if rest, pod, one := strings.Cut(r.URL.Path, "/pods/"); one && !s.closed {
+		w.Header().Set("Content-Type", "application/json")
+		key := rest[strings.LastIndex(rest, "/")+1:] + "/" + pod
+		if o := s.objects["pods"][key]; o != nil {
+			write(w, o)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		write(w, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404})
+		return
+	}
 	if _, ok := s.objects[resource]; !ok || s.closed {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
@@ -159,6 +179,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, e := range s.history {
+			if s.deaf {
+				break
+			}
 			if e.resource == resource && e.version > from {
 				write(w, e)
 				from = e.version

@@ -143,7 +143,7 @@ func (f *Feed) Pod(namespace, name string) *corev1.Pod {
 // book agree with that. What the watch delivers later but is older is then known to be late. told gets the
 // listed pods with devices, reduced, and what changed in the books, before any event that comes later: who
 // keeps something beside the books must not be told of an event first and of the older list then. It must
-// not block.
+// not block. Pods that the watch has not shown yet are followed until it has, or they are gone, or ctx ends.
 //
 // Nobody may assume or withdraw pods meanwhile.
 func (f *Feed) Relist(ctx context.Context, told func(pods []*corev1.Pod, changed []ledger.Delta)) error {
@@ -155,14 +155,19 @@ func (f *Feed) Relist(ctx context.Context, told func(pods []*corev1.Pod, changed
 	if err != nil {
 		return fmt.Errorf("listing bound pods: %w", err)
 	}
-	var pods []*corev1.Pod
+	var pods, ahead []*corev1.Pod
 	var truths []ledger.Pod
 	for i := range list.Items {
 		if pod := &list.Items[i]; Tracked(pod) {
-			pods = append(pods, reducePod(pod))
+			reduced := reducePod(pod)
+			pods = append(pods, reduced)
+			if !f.shown(pod) {
+				ahead = append(ahead, reduced)
+			}
 			truths = append(truths, LedgerPod(pod, f.o.Release))
 		}
 	}
 	told(pods, f.book.Replace(truths, version(list.ResourceVersion)))
+	go f.settle(ctx, ahead)
 	return nil
 }

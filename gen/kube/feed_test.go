@@ -273,6 +273,32 @@ func TestRelist(t *testing.T) {
 	}
 }
 
+// TestListedAndNeverShown: a pod that a list showed, and that ended while the watch was interrupted, has no
+// event that would take it off the books.
+func TestListedAndNeverShown(t *testing.T) {
+	server, client := newAPIServer(t)
+	server.put(node(nvidiaList, card("G")))
+	f, book, told := feed(t, client)
+	server.deafen(true)
+	server.put(gpu("p", "u1"))
+	server.put(gpu("q", "u2"))
+	if err := f.Relist(t.Context(), func([]*corev1.Pod, []ledger.Delta) {}); err != nil {
+		t.Fatal(err)
+	}
+	if held(book) != 40000 {
+		t.Fatalf("%d MiB are held after the list, want those of both", held(book))
+	}
+	server.disconnect(func() { server.remove(gpu("p", "u1")) })
+	server.deafen(false)
+	eventually(t, func() bool { return book.Pod("u1") == nil }, "the pod that is gone to leave the books")
+	if held(book) != 20000 || f.Pod("team", "p") != nil {
+		t.Errorf("%d MiB are held, want those of the other", held(book))
+	}
+	if got := told.copy(&told.pods); !slices.Contains(got, "u1→ released") {
+		t.Errorf("told %q, not of the end", got)
+	}
+}
+
 // TestEventsWaitForTheList: whoever keeps something beside the books would keep a pod for good whose end it
 // was told of before it was told of the list with the pod in it.
 func TestEventsWaitForTheList(t *testing.T) {
