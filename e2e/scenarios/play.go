@@ -24,19 +24,20 @@ type Play struct {
 
 	accountant accountant
 	nodes      []nodesim.Node
+	shown      bool // what is reserved, after the last thing that happened
 }
 
 // Perform plays a scenario. What it created is removed when the stage is cleaned up, after the books have
 // been compared with a recomputation.
 func Perform(stage Stage, cluster *stack.Stack, s Scenario) {
 	stage.Helper()
-	s.Play(Begin(stage, cluster, s.Number))
+	s.Play(Begin(stage, cluster, fmt.Sprintf("scenario-%d", s.Number)))
 }
 
-// Begin makes the namespace of a scenario that is to be played.
-func Begin(stage Stage, cluster *stack.Stack, number int) *Play {
+// Begin makes the namespace of a story that is to be played.
+func Begin(stage Stage, cluster *stack.Stack, namespace string) *Play {
 	stage.Helper()
-	p := &Play{Stage: stage, Cluster: cluster, Namespace: fmt.Sprintf("scenario-%d", number)}
+	p := &Play{Stage: stage, Cluster: cluster, Namespace: namespace}
 	p.must(cluster.Namespace(stage.Context(), p.Namespace))
 	stage.Cleanup(p.end)
 	return p
@@ -44,12 +45,39 @@ func Begin(stage Stage, cluster *stack.Stack, number int) *Play {
 
 func (p *Play) end() {
 	ctx := context.WithoutCancel(p.Context())
-	errs := []error{p.Cluster.AwaitAudit(ctx), p.Cluster.Clear(ctx, p.Namespace)}
+	errs := []error{p.Cluster.AwaitAudit(ctx), p.show(ctx), p.Cluster.Clear(ctx, p.Namespace)}
 	for _, n := range p.nodes {
 		errs = append(errs, p.Cluster.Sim.DeleteNode(ctx, n.Name), p.Cluster.AwaitNoNode(ctx, n.Name))
 	}
 	errs = append(errs, p.Cluster.AwaitAudit(ctx))
 	p.must(errors.Join(errs...))
+}
+
+// show shows what is reserved on the scenario's devices, unless the audience has just seen it.
+func (p *Play) show(ctx context.Context) error {
+	l, err := p.Cluster.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	var devices []stack.LedgerDevice
+	for _, n := range p.nodes {
+		for _, d := range n.Devices {
+			if there := l.Device(n.Name, d.UUID); there != nil {
+				devices = append(devices, *there)
+			}
+		}
+	}
+	if !p.shown && len(devices) > 0 {
+		p.Tell(Event{Kind: Reserved, Text: books(devices), Devices: devices})
+	}
+	return nil
+}
+
+// Tell tells the stage.
+func (p *Play) Tell(e Event) {
+	p.Helper()
+	p.shown = e.Kind == Reserved
+	p.Stage.Tell(e)
 }
 
 func (p *Play) must(err error) {

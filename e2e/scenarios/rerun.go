@@ -192,8 +192,8 @@ func memoryGone(p *Play) {
 	p.must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
 	p.Logf("%s: its sandbox is recreated, and its memory has gone to others", first.Name)
 	p.Reserved(atPeak + 15000)
-	p.metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "10524")
-	p.event(first, "GPUOvercommitted", "GPU-rerun-0", "35100")
+	p.Metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "10524")
+	p.Event(first, "GPUOvercommitted", "GPU-rerun-0", "35100")
 	third := p.Submit(p.Pod("third", stack.App("serve", stack.GPU(1, 1000))))
 	p.Pending(third, "Insufficient GPU memory")
 
@@ -203,13 +203,13 @@ func memoryGone(p *Play) {
 	p.Delete(second)
 	p.Scheduled(third)
 	p.Reserved(atPeak + 1000)
-	p.metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "")
+	p.Metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "")
 	p.Finish(first, "i1", 0)
 	p.Reserved(atSteady + 1000)
 }
 
-// metric waits until a series of the extender has a value, or, for "", is not there.
-func (p *Play) metric(series, value string) {
+// Metric waits until a series of the extender has a value, or, for "", is not there.
+func (p *Play) Metric(series, value string) {
 	p.Helper()
 	p.must(stack.Eventually(p.Context(), fmt.Sprintf("metric %s is %q", series, value), func(ctx context.Context) error {
 		all, err := p.Cluster.ExtenderMetrics(ctx)
@@ -228,8 +228,8 @@ func (p *Play) metric(series, value string) {
 	}
 }
 
-// event waits until there is an event on a pod with these words in its note.
-func (p *Play) event(pod *corev1.Pod, reason string, words ...string) {
+// Event waits until there is an event on a pod with these words in its note.
+func (p *Play) Event(pod *corev1.Pod, reason string, words ...string) {
 	p.Helper()
 	var note string
 	p.must(stack.Eventually(p.Context(), fmt.Sprintf("pod %s has event %s", pod.Name, reason), func(ctx context.Context) error {

@@ -18,20 +18,10 @@ type Amount struct {
 
 // Ledger is the extender's page of its books, as far as tests read it; extender/internal/page explains it.
 type Ledger struct {
-	Generation uint64 `json:"generation"` // grows with every change
-	Consistent bool   `json:"consistent"`
-	Seen       uint64 `json:"seen"` // resourceVersion up to which pods were seen
-	Nodes      []struct {
-		Name       string         `json:"name"`
-		Known      bool           `json:"known"`
-		Unreadable string         `json:"unreadable"`
-		Devices    []LedgerDevice `json:"devices"`
-		Missing    []struct {
-			UUID     string `json:"uuid"`
-			Reserved Amount `json:"reserved"`
-		} `json:"missing"`
-		Pods []LedgerPod `json:"pods"`
-	} `json:"nodes"`
+	Generation uint64       `json:"generation"` // grows with every change
+	Consistent bool         `json:"consistent"`
+	Seen       uint64       `json:"seen"` // resourceVersion up to which pods were seen
+	Nodes      []LedgerNode `json:"nodes"`
 	Namespaces []struct {
 		Name string `json:"name"`
 		Used []struct {
@@ -53,6 +43,19 @@ type Ledger struct {
 		Waiting     int      `json:"waiting"`
 		ShutSeconds float64  `json:"shutSeconds"`
 	} `json:"gates"`
+}
+
+// LedgerNode is one node's book.
+type LedgerNode struct {
+	Name       string         `json:"name"`
+	Known      bool           `json:"known"`
+	Unreadable string         `json:"unreadable"`
+	Devices    []LedgerDevice `json:"devices"`
+	Missing    []struct {
+		UUID     string `json:"uuid"`
+		Reserved Amount `json:"reserved"`
+	} `json:"missing"`
+	Pods []LedgerPod `json:"pods"`
 }
 
 // LedgerDevice is what a device has and what is reserved on it.
