@@ -1,8 +1,9 @@
-// Package deviceplugin will hold phasegpu's kubelet device plugin over NVML. Nothing of it is written yet;
-// until it is, nodes are simulated (see module e2e) and any plugin that reads HAMi's annotations serves.
+// Package deviceplugin is phasegpu's kubelet device plugin for NVIDIA cards; the command is
+// cmd/phasegpu-device-plugin. README.md says how it is run and what containers are given.
 //
-// It will advertise the replicas of each GPU with NUMA topology and health, keep the node's inventory in
-// an annotation, and hand each container the device that its pod's record names, never another's: kubelet
-// does not say for which pod it allocates, so the plugin serves only while one recorded pod is pending,
-// and checks afterwards what kubelet noted in its checkpoint. See docs/design.md, sections 6 and 7.
+// Kubelet's Allocate call does not say for which pod it is. The plugin answers it from the record of the one
+// pod on its node that kubelet has not reported on yet, and marks its answer with whom it is meant for.
+// Kubelet keeps the answer in its checkpoint beside the name of the container that got it, so the checkpoint
+// tells what has been served, also to a plugin that was restarted, and who got what was not meant for him:
+// that container is not started. See docs/design.md, sections 6 and 7, and package internal/allocate.
 package deviceplugin
