@@ -30,11 +30,12 @@ demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it runni
 	@go run ./e2e/cmd/demo $(ONLY)
 
 .PHONY: build
-build: ## Build all commands, static, into bin/.
+build: ## Build all commands into bin/, static but for the device plugin: NVML is a C library.
 	@mkdir -p bin
 	@for dir in $(wildcard $(MODULES:%=%/cmd/*)); do \
 		echo "build $$dir"; \
-		CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
+		case $$dir in deviceplugin/*) cgo=1 ;; *) cgo=0 ;; esac; \
+		CGO_ENABLED=$$cgo CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
 	done
 
 .PHONY: test
