@@ -61,6 +61,7 @@ func TestBindingAnswerLost(t *testing.T) {
 			road.lag.Store(int64(c.lag))
 			defer road.lag.Store(0)
 			s.Sim.Pause(name)
+			t.Cleanup(func() { s.Sim.Resume(name) })
 			road.trap.Store(&c.trap)
 			pod, err := s.Create(ctx, stack.NewPod(name, "train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
 			must(t, err)

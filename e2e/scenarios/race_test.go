@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/process"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
@@ -54,7 +57,7 @@ func race(t *testing.T, s *stack.Stack, pods, fit int, quota map[corev1.Resource
 		must(t, s.Quota(ctx, namespace, "team", quota))
 		short = "quota"
 	}
-	must(t, s.Scheduler.Signal(syscall.SIGSTOP))
+	stopped(t, s.Scheduler)
 	all := createAtOnce(t, s, pods, func(i int) *corev1.Pod {
 		return stack.NewPod(namespace, fmt.Sprintf("p%02d", i), stack.App("app", stack.GPU(1, 1000)))
 	})
@@ -121,6 +124,29 @@ func arena(t *testing.T, s *stack.Stack, namespace string, nodes ...nodesim.Node
 	return w
 }
 
+// stopped stops a program and waits until it is: of its threads, one must first run to see the signal and stop
+// the others, which on a busy machine takes a while.
+func stopped(t *testing.T, p *process.Process) {
+	t.Helper()
+	must(t, p.Signal(syscall.SIGSTOP))
+	must(t, stack.Eventually(t.Context(), p.Name+" is stopped", func(context.Context) error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		if err != nil {
+			return err
+		}
+		for _, path := range threads { // none on other systems than Linux
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+				return fmt.Errorf("thread %s is not", path)
+			}
+		}
+		return nil
+	}))
+}
+
 func createAtOnce(t *testing.T, s *stack.Stack, n int, pod func(i int) *corev1.Pod) []*corev1.Pod {
 	t.Helper()
 	pods, errs := make([]*corev1.Pod, n), make([]error, n)
@@ -162,7 +188,7 @@ func twoAtOnce(t *testing.T, s *stack.Stack, memoryMiB int64, quota, short strin
 	if quota != "" {
 		must(t, s.Quota(ctx, namespace, "team", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": quota}))
 	}
-	must(t, s.Scheduler.Signal(syscall.SIGSTOP))
+	stopped(t, s.Scheduler)
 	pods := createAtOnce(t, s, 2, func(i int) *corev1.Pod {
 		return stack.NewPod(namespace, fmt.Sprint("p", i), stack.App("app", stack.GPU(1, memoryMiB)))
 	})
