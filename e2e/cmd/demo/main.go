@@ -106,20 +106,17 @@ func start(ctx context.Context, dir string, out *screen) (cluster *stack.Stack, 
 	if err := logElsewhere(filepath.Join(dir, "demo.log")); err != nil {
 		return nil, "", err
 	}
-	if err := out.step("control plane built", func() error {
-		_, err := build.Programs(ctx, os.Stderr, build.ControlPlane()...)
-		return err
-	}); err != nil {
+	if _, err := build.Programs(ctx, os.Stderr, build.ControlPlane()...); err != nil { // it shows its progress
 		return nil, "", err
 	}
 	var programs stack.Programs
-	if err := out.step("webhook, extender and kubectl-phasegpu built", func() (err error) {
+	if err := out.step("building webhook, extender and kubectl-phasegpu", func() (err error) {
 		programs, kubectl, err = stack.BuildInTree(ctx)
 		return err
 	}); err != nil {
 		return nil, "", err
 	}
-	err = out.step("everything started", func() (err error) {
+	err = out.step("starting the control plane, webhook and extender", func() (err error) {
 		cluster, err = stack.Start(ctx, stack.Options{
 			ControlPlane: controlplane.Options{Dir: dir}, Programs: programs,
 		})

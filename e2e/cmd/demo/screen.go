@@ -33,8 +33,9 @@ const (
 // screen is what is shown on: a terminal, or a file without colours.
 type screen struct {
 	io.Writer
-	width  int
-	colour bool
+	width    int
+	terminal bool
+	colour   bool
 
 	label   string // of the line before
 	subject string // what the line before is about, while it may be continued
@@ -45,6 +46,7 @@ type screen struct {
 func newScreen(f *os.File) *screen {
 	s := &screen{Writer: f, width: 110}
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.terminal = true
 		s.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width > 0 {
 			s.width = min(max(width, 80), 130)
@@ -74,15 +76,18 @@ func (s *screen) title(text string) {
 	fmt.Fprintf(s, "\n%s %s %s\n", s.paint(dim, "──"), s.paint(bold, text), s.paint(dim, strings.Repeat("─", rule)))
 }
 
-// step does something that takes a while and says how long it took.
+// step does something that takes a while, and says what on a terminal and how long it took everywhere.
 func (s *screen) step(what string, do func() error) error {
-	began := time.Now()
-	if err := do(); err != nil {
-		fmt.Fprintf(s, "  %s not: %s\n", s.verdict(false), what)
-		return err
+	if s.terminal {
+		fmt.Fprintf(s, "  … %s", what)
 	}
-	fmt.Fprintf(s, "  %s %s %s\n", s.verdict(true), what, s.paint(dim, seconds(time.Since(began))))
-	return nil
+	began := time.Now()
+	err := do()
+	if s.terminal {
+		fmt.Fprint(s, "\r")
+	}
+	fmt.Fprintf(s, "  %s %s %s\n", s.verdict(err == nil), what, s.paint(dim, seconds(time.Since(began))))
+	return err
 }
 
 // raw shows a line of text as it is, beside its label.
