@@ -35,6 +35,10 @@
 // Recompute works out from the API server's pods alone what the books must be, and AwaitAudit waits until
 // they are. StartT also fails a test in which two pods were between bound and reported on one node.
 //
+// A Witness follows every pod in the order of the API server's changes, and tells of each moment at which a
+// device was over-committed. Intercept puts a handler of the test's between extender and API server: to count
+// what the extender writes, to lose answers, or to be late with a watch.
+//
 // # For a person
 //
 // AdminKubeconfig is the path of a kubeconfig, LogDir that of the logs, of a stack that runs.
