@@ -9,6 +9,10 @@ import (
 	"github.com/phasegpu/phasegpu/core/wire"
 )
 
+// maxSelected bounds a selector's values: each is compared with every device of a cluster while
+// kube-scheduler waits, and an annotation has room for 100,000.
+const maxSelected = 1024
+
 // PlacementPod returns the pod as placement sees it: requests, selectors and policies from its
 // annotations, the policies node and dev where it sets none. Errors name the annotation and the accepted
 // values, or the container and its resource.
@@ -20,13 +24,20 @@ func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, 
 	p := &placement.Pod{
 		Classes:  Classes(&pod.Spec),
 		Requests: requests,
-		Selector: placement.Selector{
-			Family:      wire.SelectorFamily,
-			UseUUIDs:    wire.DecodeList(pod.Annotations[wire.UseUUIDAnnotation]),
-			AvoidUUIDs:  wire.DecodeList(pod.Annotations[wire.NoUseUUIDAnnotation]),
-			UseModels:   wire.DecodeList(pod.Annotations[wire.UseTypeAnnotation]),
-			AvoidModels: wire.DecodeList(pod.Annotations[wire.NoUseTypeAnnotation]),
-		},
+		Selector: placement.Selector{Family: wire.SelectorFamily},
+	}
+	for _, list := range []struct {
+		key    string
+		values *[]string
+	}{
+		{wire.UseUUIDAnnotation, &p.Selector.UseUUIDs},
+		{wire.NoUseUUIDAnnotation, &p.Selector.AvoidUUIDs},
+		{wire.UseTypeAnnotation, &p.Selector.UseModels},
+		{wire.NoUseTypeAnnotation, &p.Selector.AvoidModels},
+	} {
+		if *list.values = wire.DecodeList(pod.Annotations[list.key]); len(*list.values) > maxSelected {
+			return nil, fmt.Errorf("annotation %s: %d values are more than %d: name fewer devices, or models instead", list.key, len(*list.values), maxSelected)
+		}
 	}
 	if p.NUMABind, err = annotated(pod, wire.NUMABindAnnotation, wire.ParseNUMABind, false); err != nil {
 		return nil, err

@@ -199,6 +199,8 @@ func TestUnknownValues(t *testing.T) {
 		{wire.NUMABindAnnotation, "yes", "use true or false"},
 		{wire.NUMAAlignment, "exact", "use best-effort or strict"},
 		{wire.ReleaseAnnotation, "never", "use per-init, all-inits or hold"},
+		{wire.NoUseUUIDAnnotation, strings.Repeat("g,", 1025), "1025 values are more than 1024"},
+		{wire.UseTypeAnnotation, strings.Repeat("g,", 1025), "1025 values are more than 1024"},
 	} {
 		pod := bound("p", nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")}, test.key, test.value)
 		_, err := kube.PlacementPod(pod, placement.Binpack, placement.Binpack)
