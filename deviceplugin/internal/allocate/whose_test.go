@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 )
 
 // admitting is n.Admit without a NUMA node.
@@ -237,4 +239,32 @@ func TestAnotherPluginsContainer(t *testing.T) {
 	a.Checkpoint = fixed(entries)
 	refused(t, a.PreStart(t.Context(), entries[0].IDs), "container a0", "another device plugin")
 	refused(t, a.PreStart(t.Context(), []string{"G9::0"}), "knows no container")
+}
+
+// stubborn cannot remove what is left behind.
+type stubborn struct{ isolation.None }
+
+func (stubborn) Sweep([]*pluginapi.ContainerAllocateResponse) error { return errors.New("not empty") }
+
+// A container that leaves a folder nobody can remove does not keep others from starting.
+func TestWhatCannotBeRemovedIsTold(t *testing.T) {
+	n := newNode(t, 4)
+	n.bind(newPod("p", part{"A", on("G0", 1000)}))
+	a := n.allocator()
+	var told error
+	a.Isolation, a.Left = stubborn{}, func(err error) { told = err }
+	if _, err := a.Allocate(t.Context(), []string{"G0::0"}); err != nil || told == nil {
+		t.Errorf("error %v, told %v", err, told)
+	}
+}
+
+// A node that has lost the library would start containers that are held to nothing.
+func TestIsolationIsGone(t *testing.T) {
+	n := newNode(t, 4)
+	if err := os.Remove(filepath.Join(n.dir, "libvgpu.so")); err != nil {
+		t.Fatal(err)
+	}
+	pod := newPod("p", part{"A", on("G0", 1000)})
+	n.bind(pod)
+	refused(t, n.admitting(pod), "pod team/p, container a0", "libvgpu.so")
 }

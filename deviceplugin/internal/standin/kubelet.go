@@ -6,6 +6,7 @@ package standin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,6 +28,7 @@ type Kubelet struct {
 	server   *grpc.Server
 
 	mu            sync.Mutex
+	stopped       bool
 	registrations int
 	plugin        pluginapi.DevicePluginClient
 	connection    *grpc.ClientConn
@@ -90,6 +92,7 @@ func (k *Kubelet) Stop() {
 	k.server.Stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.stopped, k.plugin = true, nil // what still arrives is not written over a later kubelet's checkpoint
 	if k.connection != nil {
 		_ = k.connection.Close()
 	}
@@ -111,6 +114,9 @@ func (k *Kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pl
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.stopped {
+		return nil, errors.Join(errors.New("stopped"), connection.Close())
+	}
 	if k.connection != nil {
 		_ = k.connection.Close()
 	}
