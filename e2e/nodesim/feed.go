@@ -79,6 +79,7 @@ func (f *feed) Replace(objects []any, _ string) error {
 			}
 		}
 	}
+	f.sim.records.listed()
 	for _, object := range objects {
 		if err := f.Add(object); err != nil {
 			return err
