@@ -67,7 +67,7 @@ func parseCheckpoint(text []byte, resource string) ([]Entry, error) {
 		return nil, fmt.Errorf("there is something after the end, at byte %d", in.InputOffset())
 	}
 	if c.Data == nil || c.Checksum == nil {
-		return nil, errors.New("Data or Checksum is missing")
+		return nil, errors.New("field Data or Checksum is missing")
 	}
 	var entries []Entry
 	for i, e := range c.Data.PodDeviceEntries {

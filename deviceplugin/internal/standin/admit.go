@@ -184,7 +184,7 @@ func (k *Kubelet) prefer(ctx context.Context, available, must []string, size int
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("GetPreferredAllocation: %w", err)
+		return nil, fmt.Errorf("calling GetPreferredAllocation: %w", err)
 	}
 	return answer.ContainerResponses[0].DeviceIDs, nil
 }
@@ -199,7 +199,7 @@ func (k *Kubelet) allocate(ctx context.Context, uid, name string, ids []string) 
 		ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}},
 	})
 	if err != nil {
-		return fmt.Errorf("Allocate: %w", err)
+		return fmt.Errorf("calling Allocate: %w", err)
 	}
 	slices.Sort(ids)
 	k.mu.Lock()
