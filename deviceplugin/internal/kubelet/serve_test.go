@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -142,5 +144,56 @@ func TestReplicas(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"G0::0 ID:1 G0", "G1::0 none G1"}, got); diff != "" {
 		t.Errorf("replicas (-want +got):\n%s", diff)
+	}
+}
+
+// slow answers when it is let.
+type slow struct {
+	nobody
+	called, answer chan struct{}
+}
+
+func (s slow) PreStart(context.Context, []string) error {
+	close(s.called)
+	<-s.answer
+	return nil
+}
+
+// A plugin that is told to end answers what kubelet has asked; kubelet's watch of the list is cut off.
+func TestEndsWithTheCallsUnderWayAnswered(t *testing.T) {
+	dir, err := os.MkdirTemp("", "kubelet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	current := &inventory.Current{}
+	current.Set([]device.Device{gpu("G0", 1)})
+	s := slow{called: make(chan struct{}), answer: make(chan struct{})}
+	server := &kubelet.Server{Dir: dir, Socket: "phasegpu.sock", Resource: resource, Told: func(error) {}, Plugin: &kubelet.Plugin{Devices: current.Get, Allocator: s}}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	k := newKubelet(t, dir)
+	eventually(t, "the list", func() bool { return len(k.Devices()) == 1 })
+
+	connection, err := grpc.NewClient("unix://"+filepath.Join(dir, "phasegpu.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	answered := make(chan error, 1)
+	go func() {
+		_, err := pluginapi.NewDevicePluginClient(connection).PreStartContainer(t.Context(), &pluginapi.PreStartContainerRequest{})
+		answered <- err
+	}()
+	<-s.called
+	end()
+	eventually(t, "the end of the watch", func() bool { return len(k.Devices()) == 0 })
+	close(s.answer)
+	if err := <-answered; err != nil {
+		t.Errorf("the call under way: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("Run: %v", err)
 	}
 }
