@@ -50,6 +50,7 @@ func TestBindingAnswerLost(t *testing.T) {
 		lag     time.Duration // of the extender's watch of pods
 	}{
 		{"killed after the write", dead(true), "201", true, 0},
+		{"killed after the write and slow to learn", dead(true), "201", true, 4 * time.Second},
 		{"killed before the write", dead(false), "nothing", true, 0},
 		{"the answer is lost", deaf, "201", false, 0},
 		{"the answer is lost and the watch late", deaf, "201", false, 2 * time.Second},
@@ -68,16 +69,19 @@ func TestBindingAnswerLost(t *testing.T) {
 			if said := <-road.sprung; said != c.said {
 				t.Fatalf("the API server answered the Binding with %s, want %s", said, c.said)
 			}
+			// What the pod holds is not given away although nobody has told the extender that it does.
+			thief := stack.NewPod(name, "thief", stack.App("app", stack.GPU(1, 20000)))
+			if c.said == "201" {
+				thief, err = s.Create(ctx, thief)
+				must(t, err)
+			}
 			if c.restart {
 				must(t, s.Extender.Start(ctx))
 			}
-			thief := stack.NewPod(name, "thief", stack.App("app", stack.GPU(1, 20000)))
 			if c.said == "201" {
-				// What the pod holds is not given away although nobody has told the extender that it does.
-				thief, err = s.Create(ctx, thief)
-				must(t, err)
 				_, err = w.AwaitUnschedulable(ctx, thief)
 				must(t, err)
+				must(t, s.Retry(ctx, thief))
 			}
 			_, err = s.AwaitBound(ctx, pod)
 			must(t, err)
