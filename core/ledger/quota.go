@@ -44,6 +44,8 @@ type Limit struct {
 	Family    string // type word
 	Dimension Dimension
 	Max       int64 // 0 blocks
+	// Unreadable, when set, says why the quota's line cannot be read; Max is then 0, so that it blocks.
+	Unreadable string
 }
 
 // Quota is one ResourceQuota. The tightest of all quotas in a namespace rules: each must hold.
@@ -117,6 +119,10 @@ func (e *QuotaError) Error() string {
 	if e.Unreadable != "" {
 		return fmt.Sprintf("namespace %s, quota %s, %s: what %s cannot be counted, so nothing that is limited can be added: repair or delete that pod",
 			e.Namespace, e.Quota, e.Limit.Resource, e.Unreadable)
+	}
+	if e.Limit.Unreadable != "" {
+		return fmt.Sprintf("namespace %s, quota %s, %s cannot be read, so it allows nothing until the quota is mended: %s",
+			e.Namespace, e.Quota, e.Limit.Resource, e.Limit.Unreadable)
 	}
 	return fmt.Sprintf("namespace %s, quota %s, %s: asked %d%s, used %d%s of %d%s: ask for less, wait until pods there release it, or raise the quota",
 		e.Namespace, e.Quota, e.Limit.Resource, e.Asked, unit, e.Used, unit, e.Limit.Max, unit)

@@ -118,6 +118,14 @@ func TestQuotaErrorNamesWhatToDo(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error\n%v, want\n%s", err, want)
 	}
+	line := limit("gpu", 0)
+	line.Limits[0].Unreadable = "16Gi means bytes"
+	b.SetQuota(line)
+	const mend = "namespace ns, quota gpu, limits.nvidia.com/gpumem cannot be read, so it allows nothing until the quota is mended: 16Gi means bytes"
+	if err := b.CheckQuota("ns", "", Scope{}, asks(1)); err == nil || err.Error() != mend {
+		t.Errorf("error\n%v, want\n%s", err, mend)
+	}
+	b.SetQuota(limit("gpu", 24576))
 	bad := pod("bad", "n", phase.Pod{a})
 	bad.Unreadable = "entry 1: garbage"
 	b.Observe(bad)

@@ -42,6 +42,7 @@ func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
 		var err error
 		limit.Max, err = classify.Family(word).Limit(corev1.ResourceName(name), kind, q.Spec.Hard[corev1.ResourceName(key)])
 		if err != nil {
+			limit.Unreadable = err.Error()
 			problems = append(problems, fmt.Errorf("ResourceQuota %s/%s: key %s blocks until it is mended: %w", q.Namespace, q.Name, key, err))
 		}
 		quota.Limits = append(quota.Limits, limit)

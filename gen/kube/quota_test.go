@@ -64,6 +64,9 @@ func TestBadQuota(t *testing.T) {
 		if limit.Max != want {
 			t.Errorf("%s is %d, want %d", limit.Resource, limit.Max, want)
 		}
+		if readable := limit.Family == "DCU"; readable != (limit.Unreadable == "") {
+			t.Errorf("%s: unreadable is %q", limit.Resource, limit.Unreadable)
+		}
 	}
 	if len(got.Limits) != 4 {
 		t.Errorf("%d limits, want 4", len(got.Limits))

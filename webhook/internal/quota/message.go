@@ -10,6 +10,9 @@ import (
 
 // exceeds says by what numbers the pod exceeds a quota, and where its peak comes from.
 func (a *asking) exceeds(e *ledger.QuotaError) string {
+	if e.Limit.Unreadable != "" {
+		return isUnreadable(e.Namespace, e.Quota, &e.Limit)
+	}
 	unit := " MiB"
 	if e.Limit.Dimension == ledger.Cores {
 		unit = "%"
@@ -31,6 +34,9 @@ func (a *asking) exceeds(e *ledger.QuotaError) string {
 
 // isBlocked says that a quota allows nothing of what the pod asks for without a number.
 func (a *asking) isBlocked(namespace, quota string, l *ledger.Limit) string {
+	if l.Unreadable != "" {
+		return isUnreadable(namespace, quota, l)
+	}
 	var asks []string
 	for position, r := range a.requests {
 		if r.Family == l.Family && !r.MemoryKnown() {
@@ -39,6 +45,12 @@ func (a *asking) isBlocked(namespace, quota string, l *ledger.Limit) string {
 	}
 	return fmt.Sprintf("ResourceQuota %q of namespace %q: %s allows 0 MiB, and the pod asks for some (%s): ask for no such device, or have the quota raised",
 		quota, namespace, l.Resource, strings.Join(asks, ", "))
+}
+
+// isUnreadable says that a quota's line cannot be read, which the pod's author cannot mend.
+func isUnreadable(namespace, quota string, l *ledger.Limit) string {
+	return fmt.Sprintf("ResourceQuota %q of namespace %q: %s cannot be read and allows nothing until it is mended: %s",
+		quota, namespace, l.Resource, l.Unreadable)
 }
 
 // peak returns the first phase in which the pod uses most of what a limit counts. Its sum is in the

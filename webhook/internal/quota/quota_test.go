@@ -229,6 +229,22 @@ func TestCheckBooksNothing(t *testing.T) {
 	}
 }
 
+// A quota whose line cannot be read says so, not that it allows 0: its owner is the one to act.
+func TestUnreadableQuota(t *testing.T) {
+	truth, err := kube.Quota(read[corev1.ResourceQuota](t, limit("gpu", "limits.nvidia.com/gpumem: 16Gi")))
+	if err == nil {
+		t.Fatal("the quota is readable")
+	}
+	book := ledger.New()
+	book.SetQuota(truth)
+	const want = `ResourceQuota "gpu" of namespace "team": limits.nvidia.com/gpumem cannot be read and allows nothing until it is mended: nvidia.com/gpumem: 16Gi means 17179869184 bytes: write 16384 (MiB)`
+	for _, asked := range []string{"nvidia.com/gpumem: 1", "nvidia.com/gpu: 1"} { // the second: a whole card
+		if diff := cmp.Diff(want, check(t, book, app(asked))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", asked, diff)
+		}
+	}
+}
+
 // Case 42: deleting one quota leaves the others in force.
 func TestRemovedQuota(t *testing.T) {
 	book := newBook(t, []string{limit("a", "limits.nvidia.com/gpumem: 1000"), limit("b", "limits.nvidia.com/gpumem: 0")}, nil)
