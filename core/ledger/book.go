@@ -155,11 +155,11 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 	p.Allocation, p.Unreadable = allocation, ""
 	after := b.entry(&p, true, before)
 	if after.Problem != "" {
-		return nil, Delta{}, fmt.Errorf("%v cannot be booked on node %s: %s", &p, p.Node, after.Problem)
+		return nil, Delta{}, fmt.Errorf("cannot be booked on node %s: %s", p.Node, after.Problem)
 	}
 	if n := b.namespaces.load(p.Namespace); n != nil {
 		if err := n.check(before, p.Scope, after.total); err != nil {
-			return nil, Delta{}, fmt.Errorf("%v: %w", &p, err)
+			return nil, Delta{}, err // the caller knows which pod
 		}
 	}
 	return after.Allocation, b.change(s, before, after, 0), nil

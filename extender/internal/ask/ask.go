@@ -34,7 +34,7 @@ type Defaults struct {
 	Release                  phase.Release
 }
 
-// Read reads a pod. The error names the pod and the offending annotation or container.
+// Read reads a pod. The error names the offending annotation or container.
 func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	p := &Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
 	if pod.Spec.Priority != nil {
@@ -45,11 +45,11 @@ func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	}
 	var err error
 	if p.Placement, err = kube.PlacementPod(pod, d.NodePolicy, d.DevicePolicy); err != nil {
-		return nil, fmt.Errorf("pod %s: %w", p, err)
+		return nil, err
 	}
 	charges, known, err := kube.Charges(p.Placement.Classes, p.Placement.Requests)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", p, err)
+		return nil, err
 	}
 	p.Charges, p.Settled = charges, true
 	for family := range charges {

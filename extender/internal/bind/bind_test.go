@@ -300,6 +300,9 @@ func TestQuotaDecidesAtBind(t *testing.T) {
 	if !errors.As(err, &quota) || quota.Used != 6000 || quota.Asked != 6000 || quota.Limit.Max != 10000 {
 		t.Errorf("error %v, want the quota's numbers", err)
 	}
+	if err != nil && strings.Count(err.Error(), "ns/b") != 1 {
+		t.Errorf("error %v, want the pod named once", err)
+	}
 	if w.held("n2") != 0 {
 		t.Errorf("%d MiB booked on n2", w.held("n2"))
 	}

@@ -103,7 +103,10 @@ func (f *Filter) read(args *extenderv1.ExtenderArgs) (*ask.Pod, []string, error)
 		return nil, nil, errors.New("the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
 	}
 	p, err := ask.Read(args.Pod, f.Defaults)
-	return p, *args.NodeNames, err
+	if err != nil {
+		return nil, nil, fmt.Errorf("pod %s/%s: %w", args.Pod.Namespace, args.Pod.Name, err)
+	}
+	return p, *args.NodeNames, nil
 }
 
 // refusals says for each node why the pod cannot go there; the zero Refusal where it can.
