@@ -145,13 +145,17 @@ func newRegistry(c *server.Certificate) *prometheus.Registry {
 	return registry
 }
 
-// problemLog logs what cannot be read or accounted for.
+// problemLog logs what cannot be read, in the extender's words.
 func problemLog(log *zap.Logger) func(runtime.Object, error) {
 	return func(object runtime.Object, err error) {
-		fields := []zap.Field{zap.String("kind", fmt.Sprintf("%T", object)), zap.Error(err)}
+		kind := "Pod"
+		if _, ok := object.(*corev1.ResourceQuota); ok {
+			kind = "ResourceQuota"
+		}
+		fields := []zap.Field{zap.String("kind", kind), zap.Error(err)}
 		if m, accessErr := meta.Accessor(object); accessErr == nil {
 			fields = append(fields, zap.String("namespace", m.GetNamespace()), zap.String("name", m.GetName()))
 		}
-		log.Warn("cannot be accounted for", fields...)
+		log.Warn("cannot be read", fields...)
 	}
 }
