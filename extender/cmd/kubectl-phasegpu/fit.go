@@ -82,7 +82,7 @@ func runFit(ctx context.Context, args []string, s streams) (int, error) {
 	report(s.err, problems)
 	if o.output == "json" {
 		err = writeJSON(s.out, result)
-	} else if on.Nodes() > 0 {
+	} else if on.Nodes() > 0 && (len(result.Pods) > 0 || len(problems) == 0) {
 		err = result.Text(s.out, s.screen, titles, on)
 	}
 	switch {

@@ -156,6 +156,14 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// An input of which nothing could be read has an error, not a result.
+func TestNothingPlacedIsNoResult(t *testing.T) {
+	stdout, stderr, code := command(t, "garbage: [", "fit", "-f", "-", "--nodes", "../../../kind/samples/nodes.yaml")
+	if code != exitBadInput || stdout != "" || !strings.Contains(stderr, "standard input, document 1") {
+		t.Errorf("exit code %d\nstdout %q\nstderr %q", code, stdout, stderr)
+	}
+}
+
 // broken fails every write.
 type broken struct{ err error }
 
