@@ -55,6 +55,7 @@ func stay(ctx context.Context, cluster *stack.Stack, kubectl string, out *screen
 
   The third shows what the pod has reserved: less after 30 seconds, when load has ended.
   Containers are simulated. They run until their pod is deleted, unless it says otherwise as this one does.
+  The only scheduler here is phasegpu-scheduler, so pods that ask for no device stay pending.
 
   The whole ledger: %s
   Logs: %s
