@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -115,25 +114,10 @@ func round(b *testing.B, s *stack.Stack, w *stack.Witness, config []byte) time.D
 
 func create(b *testing.B, s *stack.Stack) []*corev1.Pod {
 	b.Helper()
-	created, errs := make([]*corev1.Pod, pods), make([]error, pods)
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range 16 {
-		all.Go(func() {
-			for i := range next {
-				pod := stack.NewPod(namespace, fmt.Sprintf("p%03d", i), stack.App("app", stack.GPU(1, 1000)))
-				created[i], errs[i] = s.Create(b.Context(), pod)
-			}
-		})
-	}
-	for i := range pods {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	for _, err := range errs {
-		must(b, err)
-	}
+	created, err := s.CreateAll(b.Context(), pods, func(i int) *corev1.Pod {
+		return stack.NewPod(namespace, fmt.Sprintf("p%03d", i), stack.App("app", stack.GPU(1, 1000)))
+	})
+	must(b, err)
 	return created
 }
 

@@ -41,7 +41,7 @@ func TestIDs(t *testing.T) {
 		{map[string]int64{"i": 2, "a": 1}, []string{"i", "a"}, 2},
 		{map[string]int64{"i1": 3, "i2": 2, "a": 1}, []string{"i1", "i2", "a"}, 3},
 	} {
-		pod := limits(testPod(corev1.RestartPolicyAlways, c.names...), c.devices)
+		pod := limits(PodOf(corev1.RestartPolicyAlways, c.names...), c.devices)
 		if got := ids(&pod.Spec, "nvidia.com/gpu"); got != c.want {
 			t.Errorf("%v %v: %d ids, want %d", c.names, c.devices, got, c.want)
 		}
@@ -61,7 +61,7 @@ func TestIDsAgreeWithScheduler(t *testing.T) {
 			devices[name] = random.Int64N(5)
 		}
 		names = append(names, "app")
-		pod := limits(testPod(corev1.RestartPolicyAlways, names...), devices)
+		pod := limits(PodOf(corev1.RestartPolicyAlways, names...), devices)
 		want := helper.PodRequests(pod, helper.PodResourcesOptions{})["nvidia.com/gpu"]
 		if got := ids(&pod.Spec, "nvidia.com/gpu"); got != want.Value() {
 			t.Fatalf("seed %d: %v %v: %d ids, kube-scheduler counts %d", seed, names, devices, got, want.Value())
@@ -79,10 +79,10 @@ func TestJudge(t *testing.T) {
 		t.Fatal(err)
 	}
 	gpu := func(n int64) *corev1.Pod {
-		return limits(testPod(corev1.RestartPolicyAlways, "a"), map[string]int64{"a": n})
+		return limits(PodOf(corev1.RestartPolicyAlways, "a"), map[string]int64{"a": n})
 	}
 	cpu := func(q string) *corev1.Pod {
-		pod := testPod(corev1.RestartPolicyAlways, "a")
+		pod := PodOf(corev1.RestartPolicyAlways, "a")
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(q)}
 		return pod
 	}
@@ -99,7 +99,7 @@ func TestJudge(t *testing.T) {
 		{"too many devices", gpu(5), nil, "UnexpectedAdmissionError", "Requested: 5, Available: 4"},
 		{"devices taken", gpu(2), []*corev1.Pod{gpu(3)}, "UnexpectedAdmissionError", "Requested: 2, Available: 1"},
 		{"init's ids taken for life", gpu(2), []*corev1.Pod{
-			limits(testPod(corev1.RestartPolicyAlways, "i", "a"), map[string]int64{"i": 3, "a": 1}),
+			limits(PodOf(corev1.RestartPolicyAlways, "i", "a"), map[string]int64{"i": 3, "a": 1}),
 		}, "UnexpectedAdmissionError", "Available: 1"},
 		{"last cpu", cpu("500m"), []*corev1.Pod{cpu("1500m")}, "", ""},
 		{"no cpu", cpu("501m"), []*corev1.Pod{cpu("1500m")}, "OutOfcpu", "requested: 501m, used: 1500m, capacity: 2"},
@@ -166,7 +166,7 @@ func TestNodeObject(t *testing.T) {
 func TestOverlaps(t *testing.T) {
 	r := records{between: map[string]map[types.UID]waitedOn{}}
 	pod := func(uid, node, allocation string) *corev1.Pod {
-		p := testPod(corev1.RestartPolicyAlways, "a")
+		p := PodOf(corev1.RestartPolicyAlways, "a")
 		p.UID, p.Name, p.Spec.NodeName = types.UID(uid), uid, node
 		if allocation != "" {
 			p.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": allocation}

@@ -13,12 +13,12 @@ import (
 
 var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// testPod makes a pod from names of containers: "i…" init, "s…" sidecar, others apps.
-func testPod(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
+// PodOf makes a pod from names of containers: "i…" init, "s…" sidecar, others apps.
+func PodOf(policy corev1.RestartPolicy, names ...string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "u"}}
 	pod.Spec.RestartPolicy = policy
 	for _, name := range names {
-		c := corev1.Container{Name: name}
+		c := corev1.Container{Name: name, Image: "example.test/image"}
 		switch name[0] {
 		case 's':
 			always := corev1.ContainerRestartPolicyAlways
@@ -78,7 +78,7 @@ func TestLife(t *testing.T) {
 		plan string
 		acts []act
 	}{
-		{"init, sidecar, init and app", testPod(corev1.RestartPolicyAlways, "i0", "s", "i1", "a"), "", []act{
+		{"init, sidecar, init and app", PodOf(corev1.RestartPolicyAlways, "i0", "s", "i1", "a"), "", []act{
 			{0, nil, []string{
 				"Pending no-sandbox i0:W s:W i1:W a:W",
 				"Pending i0:W s:W i1:W a:W",
@@ -104,7 +104,7 @@ func TestLife(t *testing.T) {
 			}},
 			{14, nil, []string{"Running i0:T0(0-5) s:R(12)rc1 i1:T0(5-9) a:R(14)rc1"}},
 		}},
-		{"a plan to the end: sidecars end after the apps", testPod(corev1.RestartPolicyOnFailure, "s", "i", "a", "b"), "i=0;a=0;b=0@3s", []act{
+		{"a plan to the end: sidecars end after the apps", PodOf(corev1.RestartPolicyOnFailure, "s", "i", "a", "b"), "i=0;a=0;b=0@3s", []act{
 			{0, nil, []string{
 				"Pending no-sandbox s:W i:W a:W b:W",
 				"Pending s:W i:W a:W b:W",
@@ -119,7 +119,7 @@ func TestLife(t *testing.T) {
 				"Succeeded s:T143(0-3) i:T0(0-0) a:T0(0-0) b:T0(0-3)",
 			}},
 		}},
-		{"a failing init under Never ends the pod", testPod(corev1.RestartPolicyNever, "s", "i", "a"), "", []act{
+		{"a failing init under Never ends the pod", PodOf(corev1.RestartPolicyNever, "s", "i", "a"), "", []act{
 			{0, nil, []string{
 				"Pending no-sandbox s:W i:W a:W", "Pending s:W i:W a:W", "Pending s:R(0) i:W a:W", "Pending s:R(0) i:R(0) a:W",
 			}},
@@ -128,7 +128,7 @@ func TestLife(t *testing.T) {
 				"Failed s:T143(0-2) i:T7(0-2) a:W",
 			}},
 		}},
-		{"a failing init under OnFailure runs again", testPod(corev1.RestartPolicyOnFailure, "i", "a"), "i=1,0;a=0", []act{
+		{"a failing init under OnFailure runs again", PodOf(corev1.RestartPolicyOnFailure, "i", "a"), "i=1,0;a=0", []act{
 			{0, nil, []string{
 				"Pending no-sandbox i:W a:W", "Pending i:W a:W", "Pending i:R(0) a:W", "Pending i:T1(0-0) a:W", "Pending i:W a:W",
 			}},
@@ -136,13 +136,13 @@ func TestLife(t *testing.T) {
 				"Pending i:R(1)rc1 a:W", "Pending i:T0(1-1)rc1 a:W", "Running i:T0(1-1)rc1 a:R(1)", "Succeeded i:T0(1-1)rc1 a:T0(1-1)",
 			}},
 		}},
-		{"apps that fail under Never", testPod(corev1.RestartPolicyNever, "a", "b"), "a=0;b=3", []act{
+		{"apps that fail under Never", PodOf(corev1.RestartPolicyNever, "a", "b"), "a=0;b=3", []act{
 			{0, nil, []string{
 				"Pending no-sandbox a:W b:W", "Pending a:W b:W", "Running a:R(0) b:R(0)", "Running a:T0(0-0) b:R(0)", "Failed a:T0(0-0) b:T3(0-0)",
 			}},
 		}},
 		// Case 13, in the reports of a real kubelet.
-		{"sandbox recreated", testPod(corev1.RestartPolicyAlways, "i0", "s", "i1", "a"), "i0=0@4s;i1=0@4s", []act{
+		{"sandbox recreated", PodOf(corev1.RestartPolicyAlways, "i0", "s", "i1", "a"), "i0=0@4s;i1=0@4s", []act{
 			{10, (*life).untilSteady, []string{"Running i0:T0(0-4) s:R(4) i1:T0(4-8) a:R(8)"}},
 			{20, func(l *life, _ time.Time) { l.recreateSandbox() }, []string{
 				"Running i0:T0(0-4) s:R(4) i1:T0(4-8) a:R(8)", // not yet
@@ -161,7 +161,7 @@ func TestLife(t *testing.T) {
 			}},
 		}},
 		// Case 14.
-		{"pause killed", testPod(corev1.RestartPolicyAlways, "i", "a"), "i=0@4s", []act{
+		{"pause killed", PodOf(corev1.RestartPolicyAlways, "i", "a"), "i=0@4s", []act{
 			{10, (*life).untilSteady, []string{"Running i:T0(0-4) a:R(4)"}},
 			{20, func(l *life, _ time.Time) { l.killPause() }, []string{
 				"Running i:T0(0-4) a:R(4)",
@@ -171,7 +171,7 @@ func TestLife(t *testing.T) {
 				"Pending i:R(21)rc1 a:T137(4-21)",
 			}},
 		}},
-		{"all containers restarted in place", testPod(corev1.RestartPolicyAlways, "i", "a"), "i=0@4s", []act{
+		{"all containers restarted in place", PodOf(corev1.RestartPolicyAlways, "i", "a"), "i=0@4s", []act{
 			{10, (*life).untilSteady, []string{"Running i:T0(0-4) a:R(4)"}},
 			{20, func(l *life, _ time.Time) { l.restartAll() }, []string{
 				"Running i:T0(0-4) a:R(4)",
@@ -182,11 +182,11 @@ func TestLife(t *testing.T) {
 			}},
 			{24, nil, []string{"Running i:T0(20-24)rc1 a:Wrc1", "Running i:T0(20-24)rc1 a:R(24)rc1"}},
 		}},
-		{"deleted while it runs", testPod(corev1.RestartPolicyAlways, "i", "a"), "i=0", []act{
+		{"deleted while it runs", PodOf(corev1.RestartPolicyAlways, "i", "a"), "i=0", []act{
 			{0, (*life).untilSteady, []string{"Running i:T0(0-0) a:R(0)"}},
 			{3, deletion(33), []string{"Running i:T0(0-0) a:R(0)", "Failed no-sandbox i:T0(0-0) a:T143(0-3)"}},
 		}},
-		{"deleted with containers that take their time", stubborn(testPod(corev1.RestartPolicyAlways, "a")), "", []act{
+		{"deleted with containers that take their time", stubborn(PodOf(corev1.RestartPolicyAlways, "a")), "", []act{
 			{0, (*life).untilSteady, []string{"Running a:R(0)"}},
 			{3, deletion(33), []string{"Running a:R(0)"}},
 			{32, nil, nil},
@@ -247,7 +247,7 @@ func TestDue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLife(testPod(corev1.RestartPolicyAlways, "a"), plan, 3*time.Second, noon)
+	l := newLife(PodOf(corev1.RestartPolicyAlways, "a"), plan, 3*time.Second, noon)
 	now := noon
 	for _, want := range []time.Duration{7, 10, 17, 20} {
 		for l.step(now) {

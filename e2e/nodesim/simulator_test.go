@@ -338,23 +338,10 @@ func (w world) node(name string, change func(*nodesim.Node)) {
 	w.must(w.sim.AddNode(w.ctx(), n))
 }
 
-// pod has init containers "i…", sidecars "s…" and other apps.
+// pod is nodesim.PodOf with a name, to be created.
 func (w world) pod(name string, policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	pod.Spec.RestartPolicy = policy
-	for _, name := range containers {
-		c := corev1.Container{Name: name, Image: "example.test/image"}
-		switch name[0] {
-		case 's':
-			always := corev1.ContainerRestartPolicyAlways
-			c.RestartPolicy = &always
-			fallthrough
-		case 'i':
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		default:
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
-		}
-	}
+	pod := nodesim.PodOf(policy, containers...)
+	pod.Name, pod.UID = name, ""
 	return pod
 }
 

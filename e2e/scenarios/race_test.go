@@ -149,24 +149,8 @@ func stopped(t *testing.T, p *process.Process) {
 
 func createAtOnce(t *testing.T, s *stack.Stack, n int, pod func(i int) *corev1.Pod) []*corev1.Pod {
 	t.Helper()
-	pods, errs := make([]*corev1.Pod, n), make([]error, n)
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range min(n, 16) {
-		all.Go(func() {
-			for i := range next {
-				pods[i], errs[i] = s.Create(t.Context(), pod(i))
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	for _, err := range errs {
-		must(t, err)
-	}
+	pods, err := s.CreateAll(t.Context(), n, pod)
+	must(t, err)
 	return pods
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,26 @@ func (s *Stack) Namespace(ctx context.Context, name string) error {
 // Create creates a pod and returns it as it was admitted.
 func (s *Stack) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	return s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+}
+
+// CreateAll creates n pods, up to 16 at a time, and returns them as they were admitted.
+func (s *Stack) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
+	pods, errs := make([]*corev1.Pod, n), make([]error, n)
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range min(n, 16) {
+		all.Go(func() {
+			for i := range next {
+				pods[i], errs[i] = s.Create(ctx, pod(i))
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	return pods, errors.Join(errs...)
 }
 
 // Pod reads a pod.
