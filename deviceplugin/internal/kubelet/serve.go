@@ -79,6 +79,9 @@ func (s *Server) session(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false) // by then somebody else's may be there
 	ours := stat(path)
+	if ours == nil { // a kubelet that starts has removed it already
+		return listener.Close()
+	}
 	defer func() {
 		if same(ours, stat(path)) {
 			_ = os.Remove(path)

@@ -70,7 +70,7 @@ func New(dir, resource string) (*Kubelet, error) {
 		return nil, err
 	}
 	for _, s := range sockets {
-		if err := os.Remove(s); err != nil {
+		if err := os.Remove(s); err != nil && !errors.Is(err, os.ErrNotExist) { // its plugin may have removed it
 			return nil, err
 		}
 	}
