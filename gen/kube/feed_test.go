@@ -220,7 +220,7 @@ func TestFeedProblems(t *testing.T) {
 		`*v1.Pod bad: annotation hami.io/vgpu-devices-allocated`,
 		`*v1.Pod foreign: asks for devices and is on node node-1 without a record of which`,
 		`*v1.Pod never: annotation phasegpu.io/release: release policy "never" is unknown`,
-		`*v1.ResourceQuota q: ResourceQuota team/q: key limits.nvidia.com/gpumem blocks until it is mended`,
+		`*v1.ResourceQuota q: key limits.nvidia.com/gpumem blocks until it is mended`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d problems, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))

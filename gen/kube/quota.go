@@ -15,7 +15,7 @@ import (
 
 // Quota returns the limits that a ResourceQuota sets on device families; one without any has no Limits.
 //
-// A line that cannot be read is a limit of 0 besides an error that names quota and key: somebody wanted
+// A line that cannot be read is a limit of 0 besides an error that names the key: somebody wanted
 // a limit there, so until it is mended nothing new may use that family's dimension. The other lines are
 // in the result as they are.
 func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
@@ -43,7 +43,7 @@ func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
 		limit.Max, err = classify.Family(word).Limit(corev1.ResourceName(name), kind, q.Spec.Hard[corev1.ResourceName(key)])
 		if err != nil {
 			limit.Unreadable = err.Error()
-			problems = append(problems, fmt.Errorf("ResourceQuota %s/%s: key %s blocks until it is mended: %w", q.Namespace, q.Name, key, err))
+			problems = append(problems, fmt.Errorf("key %s blocks until it is mended: %w", key, err))
 		}
 		quota.Limits = append(quota.Limits, limit)
 	}

@@ -48,9 +48,9 @@ func TestBadQuota(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, part := range []string{
-		"ResourceQuota team/q: key limits.nvidia.com/gpumem", "write 16384 (MiB)",
-		"ResourceQuota team/q: key limits.nvidia.com/gpucores", "fraction",
-		"ResourceQuota team/q: key limits.amd.com/gpumem", "negative",
+		"key limits.nvidia.com/gpumem", "write 16384 (MiB)",
+		"key limits.nvidia.com/gpucores", "fraction",
+		"key limits.amd.com/gpumem", "negative",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want %q in it", err, part)
