@@ -26,7 +26,7 @@ func Serve(ctx context.Context, listener net.Listener, ready func() error, regis
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(listener) }()
 	select {

@@ -21,7 +21,7 @@ func Serve(ctx context.Context, grace time.Duration, stopping func(context.Conte
 	failed := make(chan error, len(listeners))
 	var servers []*http.Server
 	for _, l := range listeners {
-		s := &http.Server{Handler: l.Handler, ReadHeaderTimeout: 10 * time.Second}
+		s := &http.Server{Handler: l.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
 		servers = append(servers, s)
 		go func() {
 			if err := s.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
