@@ -52,6 +52,12 @@ func start(t *testing.T, flags ...string) *process {
 	p := &process{dir: dir, file: filepath.Join(t.TempDir(), "node.json")}
 	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"numa":0},{"uuid":"GPU-1","memoryMiB":24576,"numa":1}]}`)
 	p.Clientset = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	p.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if selector := a.(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName=n1" {
+			t.Errorf("pods were listed by %q", selector)
+		}
+		return false, nil, nil
+	})
 	o, err := parse(append([]string{"--node=n1", "--kubelet-dir=" + dir, "--inventory-file=" + p.file, "--drift-every=10ms"}, flags...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -117,12 +123,6 @@ func TestServe(t *testing.T) {
 	eventually(t, "the list", func() bool { return len(k.Devices()) == 4 })
 	eventually(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
 
-	p.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		if selector := a.(clienttesting.ListAction).GetListRestrictions().Fields.String(); selector != "spec.nodeName=n1" {
-			t.Errorf("pods were listed by %q", selector)
-		}
-		return false, nil, nil
-	})
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
