@@ -24,8 +24,8 @@ type Books struct {
 // Recompute works out, from the pods that the API server has and from nothing else, what the books must be.
 // It is naive on purpose: for each pod it adds up each remaining phase and takes the largest. release is the
 // policy of pods that name none.
-func (s *Stack) Recompute(ctx context.Context, release phase.Release) (Books, error) {
-	pods, err := s.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+func (c *Cluster) Recompute(ctx context.Context, release phase.Release) (Books, error) {
+	pods, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return Books{}, err
 	}
@@ -81,13 +81,13 @@ func raise(most, to map[string]Amount) {
 
 // AwaitAudit waits until the extender's books are what Recompute gets, for the default release policy, and
 // says where they differ if that does not come about. Call it when nothing changes any more.
-func (s *Stack) AwaitAudit(ctx context.Context) error {
+func (c *Cluster) AwaitAudit(ctx context.Context) error {
 	return Eventually(ctx, "the books equal a recomputation", func(ctx context.Context) error {
-		want, err := s.Recompute(ctx, phase.PerInit)
+		want, err := c.Recompute(ctx, phase.PerInit)
 		if err != nil {
 			return err
 		}
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 // AwaitNode waits until the extender knows a node with these devices and their capacities.
-func (s *Stack) AwaitNode(ctx context.Context, node string, devices []device.Device) error {
+func (c *Cluster) AwaitNode(ctx context.Context, node string, devices []device.Device) error {
 	return Eventually(ctx, fmt.Sprintf("the extender knows node %s", node), func(ctx context.Context) error {
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}
@@ -37,9 +37,9 @@ func (s *Stack) AwaitNode(ctx context.Context, node string, devices []device.Dev
 }
 
 // AwaitNoNode waits until the extender has forgotten a node.
-func (s *Stack) AwaitNoNode(ctx context.Context, node string) error {
+func (c *Cluster) AwaitNoNode(ctx context.Context, node string) error {
 	return Eventually(ctx, fmt.Sprintf("the extender has forgotten node %s", node), func(ctx context.Context) error {
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}
@@ -54,8 +54,8 @@ func (s *Stack) AwaitNoNode(ctx context.Context, node string) error {
 
 // AwaitSeen waits until the extender has seen a pod as the API server has it now, and everything that was
 // done to pods before.
-func (s *Stack) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
-	now, err := s.Pod(ctx, pod)
+func (c *Cluster) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
+	now, err := c.Pod(ctx, pod)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Stack) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
 		return fmt.Errorf("pod %s/%s: resourceVersion %q: %w", pod.Namespace, pod.Name, now.ResourceVersion, err)
 	}
 	return Eventually(ctx, fmt.Sprintf("the extender has seen pod %s/%s", pod.Namespace, pod.Name), func(ctx context.Context) error {
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err == nil && l.Seen < version {
 			err = fmt.Errorf("it has seen version %d, not %d", l.Seen, version)
 		}
@@ -73,9 +73,9 @@ func (s *Stack) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // AwaitDevice waits until so many MiB are reserved on a device, wherever it is.
-func (s *Stack) AwaitDevice(ctx context.Context, uuid string, memoryMiB int64) error {
+func (c *Cluster) AwaitDevice(ctx context.Context, uuid string, memoryMiB int64) error {
 	return Eventually(ctx, fmt.Sprintf("device %s has %d MiB reserved", uuid, memoryMiB), func(ctx context.Context) error {
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}

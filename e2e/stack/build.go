@@ -19,7 +19,7 @@ type Programs struct {
 // Build builds the product's binaries from the checkout that the working directory belongs to, into dir.
 // Flags are further ones for "go build", such as -race; a later one wins.
 func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
-	root, err := checkout(ctx)
+	root, err := Checkout(ctx)
 	if err != nil {
 		return Programs{}, err
 	}
@@ -32,7 +32,7 @@ func Build(ctx context.Context, dir string, flags ...string) (Programs, error) {
 // BuildInTree builds the product's binaries and kubectl-phasegpu into bin/e2e of the checkout, where the next
 // call finds what has not changed.
 func BuildInTree(ctx context.Context) (p Programs, kubectl string, err error) {
-	root, err := checkout(ctx)
+	root, err := Checkout(ctx)
 	if err != nil {
 		return Programs{}, "", err
 	}
@@ -41,8 +41,17 @@ func BuildInTree(ctx context.Context) (p Programs, kubectl string, err error) {
 		return Programs{}, "", err
 	}
 	p, err = Build(ctx, dir)
-	return p, filepath.Join(dir, "kubectl-phasegpu"), errors.Join(err,
-		build(ctx, dir, filepath.Join(root, "extender"), nil, "kubectl-phasegpu"))
+	kubectl, kubectlErr := BuildKubectl(ctx, dir)
+	return p, kubectl, errors.Join(err, kubectlErr)
+}
+
+// BuildKubectl builds kubectl-phasegpu into dir and returns its path.
+func BuildKubectl(ctx context.Context, dir string) (string, error) {
+	root, err := Checkout(ctx)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "kubectl-phasegpu"), build(ctx, dir, filepath.Join(root, "extender"), nil, "kubectl-phasegpu")
 }
 
 // build builds a module's command into dir.
@@ -56,8 +65,8 @@ func build(ctx context.Context, dir, module string, flags []string, name string)
 	return nil
 }
 
-// checkout finds the root of the checkout that the working directory belongs to.
-func checkout(ctx context.Context) (string, error) {
+// Checkout finds the root of the checkout that the working directory belongs to.
+func Checkout(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Dir}}", "github.com/phasegpu/phasegpu/e2e/stack").Output()
 	if err != nil {
 		var exit *exec.ExitError

@@ -10,8 +10,8 @@ import (
 
 // Clear deletes a namespace's pods and quotas, and waits until they are gone from the API server and from
 // the extender's books.
-func (s *Stack) Clear(ctx context.Context, namespace string) error {
-	core := s.Client.CoreV1()
+func (c *Cluster) Clear(ctx context.Context, namespace string) error {
+	core := c.Client.CoreV1()
 	all := metav1.ListOptions{}
 	if err := errors.Join(
 		core.Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
@@ -27,7 +27,7 @@ func (s *Stack) Clear(ctx context.Context, namespace string) error {
 		if n := len(pods.Items); n > 0 {
 			return fmt.Errorf("it has %d pods, %s among them", n, pods.Items[0].Name)
 		}
-		l, err := s.Ledger(ctx)
+		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}

@@ -11,20 +11,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
+
+// Cluster is a cluster with phasegpu in it, of whatever kind, for a client that may do all.
+type Cluster struct {
+	Client kubernetes.Interface
+	// Page reads a page that the extender serves beside its metrics: "/debug/ledger".
+	Page func(ctx context.Context, path string) ([]byte, error)
+}
 
 // EventuallyTimeout is how long Eventually waits when its context sets no earlier deadline.
 const EventuallyTimeout = time.Minute
 
+// How often Eventually looks.
+const shortestLook, longestLook = 10 * time.Millisecond, 200 * time.Millisecond
+
 // Eventually asks again and again until holds returns nil. In time it says what did not come about and
 // the last reason.
 func Eventually(ctx context.Context, what string, holds func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, EventuallyTimeout)
+	return Within(ctx, EventuallyTimeout, what, holds)
+}
+
+// Within is Eventually for what may take longer, or less.
+func Within(ctx context.Context, most time.Duration, what string, holds func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
+	began := time.Now()
+	tick := time.NewTicker(shortestLook)
 	defer tick.Stop()
 	var last error
 	for {
+		// Who has waited long may be late by a tenth, and leaves a small machine to what is waited for.
+		tick.Reset(min(max(time.Since(began)/10, shortestLook), longestLook))
 		err := holds(ctx)
 		if err == nil {
 			return nil
@@ -41,29 +60,32 @@ func Eventually(ctx context.Context, what string, holds func(context.Context) er
 }
 
 // Namespace creates a namespace and waits until pods can be created in it.
-func (s *Stack) Namespace(ctx context.Context, name string) error {
+func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := s.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	_, err := c.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	return s.WaitForNamespace(ctx, name)
+	return Eventually(ctx, fmt.Sprintf("namespace %s has its default service account", name), func(ctx context.Context) error {
+		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
 }
 
 // Create creates a pod and returns it as it was admitted.
-func (s *Stack) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+func (c *Cluster) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return c.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
 // CreateAll creates n pods, up to 16 at a time, and returns them as they were admitted.
-func (s *Stack) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
+func (c *Cluster) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
 	pods, errs := make([]*corev1.Pod, n), make([]error, n)
 	next := make(chan int)
 	var all sync.WaitGroup
 	for range min(n, 16) {
 		all.Go(func() {
 			for i := range next {
-				pods[i], errs[i] = s.Create(ctx, pod(i))
+				pods[i], errs[i] = c.Create(ctx, pod(i))
 			}
 		})
 	}
@@ -76,18 +98,18 @@ func (s *Stack) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.Po
 }
 
 // Pod reads a pod.
-func (s *Stack) Pod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return s.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+func (c *Cluster) Pod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return c.Client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 }
 
 // Delete deletes a pod and waits until it is gone.
-func (s *Stack) Delete(ctx context.Context, pod *corev1.Pod) error {
-	err := s.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
+func (c *Cluster) Delete(ctx context.Context, pod *corev1.Pod) error {
+	err := c.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	return Eventually(ctx, fmt.Sprintf("pod %s/%s is gone", pod.Namespace, pod.Name), func(ctx context.Context) error {
-		there, err := s.Pod(ctx, pod)
+		there, err := c.Pod(ctx, pod)
 		if apierrors.IsNotFound(err) || err == nil && pod.UID != "" && there.UID != pod.UID {
 			return nil
 		}
@@ -99,8 +121,8 @@ func (s *Stack) Delete(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // AwaitBound waits until a pod has a node, and returns it.
-func (s *Stack) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return s.await(ctx, pod, "is bound", func(p *corev1.Pod) error {
+func (c *Cluster) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return c.await(ctx, pod, "is bound", func(p *corev1.Pod) error {
 		if p.Spec.NodeName == "" {
 			return fmt.Errorf("it has no node: %s", unschedulable(p))
 		}
@@ -109,8 +131,8 @@ func (s *Stack) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, e
 }
 
 // AwaitPhase waits until a pod is in a phase, and returns it.
-func (s *Stack) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
-	return s.await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
+func (c *Cluster) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
+	return c.await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
 		if p.Status.Phase != phase {
 			return fmt.Errorf("it is %s %s %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 		}
@@ -119,8 +141,8 @@ func (s *Stack) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.Po
 }
 
 // AwaitUnschedulable waits until kube-scheduler has found no node for a pod, and returns its reason.
-func (s *Stack) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (message string, err error) {
-	p, err := s.await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
+func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (message string, err error) {
+	p, err := c.await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
 		switch {
 		case p.Spec.NodeName != "":
 			return fmt.Errorf("it is on node %s", p.Spec.NodeName)
@@ -135,10 +157,10 @@ func (s *Stack) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (messag
 	return unschedulable(p), nil
 }
 
-func (s *Stack) await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
+func (c *Cluster) await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
 	var got *corev1.Pod
 	err := Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
-		if got, err = s.Pod(ctx, pod); err != nil {
+		if got, err = c.Pod(ctx, pod); err != nil {
 			return err
 		}
 		return holds(got)

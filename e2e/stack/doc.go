@@ -13,6 +13,8 @@
 //	err = s.Sim.Finish(ctx, pod, "load", 0)
 //	err = s.AwaitReserved(ctx, pod, 10240)
 //
+// Cluster, which a Stack has, is what can be done and waited for on a cluster of any kind.
+//
 // What waits takes a context and gives up after EventuallyTimeout, with the last reason why what it waits for
 // is not so.
 //

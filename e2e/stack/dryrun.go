@@ -8,7 +8,7 @@ import (
 )
 
 // DryRun returns the API server's answer to the creation of a pod, which it does not carry out.
-func (s *Stack) DryRun(ctx context.Context, pod *corev1.Pod) error {
-	_, err := s.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+func (c *Cluster) DryRun(ctx context.Context, pod *corev1.Pod) error {
+	_, err := c.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }

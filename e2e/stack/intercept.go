@@ -37,7 +37,7 @@ func (s *Stack) Intercept(ctx context.Context, wrap func(apiServer http.Handler)
 		_ = server.ServeTLS(listener, filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key"))
 	}()
 	end = func() { _ = server.Close() }
-	config, err := s.ServiceAccount(ctx, systemNamespace, "phasegpu-extender")
+	config, err := s.ServiceAccount(ctx, SystemNamespace, "phasegpu-extender")
 	if err != nil {
 		return end, err
 	}

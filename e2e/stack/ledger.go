@@ -99,11 +99,13 @@ type LedgerPod struct {
 }
 
 // LedgerURL is where the extender shows its books.
-func (s *Stack) LedgerURL() string { return s.extenderHealth + "/debug/ledger" }
+func (s *Stack) LedgerURL() string { return s.extenderHealth + ledgerPath }
+
+const ledgerPath = "/debug/ledger"
 
 // Ledger asks the extender for its books.
-func (s *Stack) Ledger(ctx context.Context) (*Ledger, error) {
-	body, err := get(ctx, s.LedgerURL())
+func (c *Cluster) Ledger(ctx context.Context) (*Ledger, error) {
+	body, err := c.Page(ctx, ledgerPath)
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +160,8 @@ func (l *Ledger) Pod(pod *corev1.Pod) *LedgerPod {
 }
 
 // PodReserved returns the memory in MiB that is reserved for a pod over all devices, 0 when nothing is.
-func (s *Stack) PodReserved(ctx context.Context, pod *corev1.Pod) (int64, error) {
-	l, err := s.Ledger(ctx)
+func (c *Cluster) PodReserved(ctx context.Context, pod *corev1.Pod) (int64, error) {
+	l, err := c.Ledger(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -173,9 +175,9 @@ func (s *Stack) PodReserved(ctx context.Context, pod *corev1.Pod) (int64, error)
 }
 
 // AwaitReserved waits until the memory in MiB that is reserved for a pod over all devices is as given.
-func (s *Stack) AwaitReserved(ctx context.Context, pod *corev1.Pod, memoryMiB int64) error {
+func (c *Cluster) AwaitReserved(ctx context.Context, pod *corev1.Pod, memoryMiB int64) error {
 	return Eventually(ctx, fmt.Sprintf("pod %s/%s has %d MiB reserved", pod.Namespace, pod.Name, memoryMiB), func(ctx context.Context) error {
-		got, err := s.PodReserved(ctx, pod)
+		got, err := c.PodReserved(ctx, pod)
 		if err == nil && got != memoryMiB {
 			err = fmt.Errorf("it has %d MiB", got)
 		}
@@ -184,8 +186,8 @@ func (s *Stack) AwaitReserved(ctx context.Context, pod *corev1.Pod, memoryMiB in
 }
 
 // ExtenderMetrics returns the extender's metrics as Prometheus reads them.
-func (s *Stack) ExtenderMetrics(ctx context.Context) (string, error) {
-	body, err := get(ctx, s.extenderHealth+"/metrics")
+func (c *Cluster) ExtenderMetrics(ctx context.Context) (string, error) {
+	body, err := c.Page(ctx, "/metrics")
 	return string(body), err
 }
 

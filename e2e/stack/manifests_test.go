@@ -14,7 +14,7 @@ import (
 
 // TestBases: the committed bases are read whole, and what is left out here is only what pods need.
 func TestBases(t *testing.T) {
-	root, err := checkout(t.Context())
+	root, err := Checkout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ webhooks:
 
 // TestSchedulerConfig: nothing of the committed configuration is lost but what must differ here.
 func TestSchedulerConfig(t *testing.T) {
-	root, err := checkout(t.Context())
+	root, err := Checkout(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

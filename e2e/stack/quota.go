@@ -16,7 +16,7 @@ import (
 )
 
 // Quota creates a ResourceQuota and waits until it is obeyed.
-func (s *Stack) Quota(ctx context.Context, namespace, name string, hard map[corev1.ResourceName]string) error {
+func (c *Cluster) Quota(ctx context.Context, namespace, name string, hard map[corev1.ResourceName]string) error {
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	q.Spec.Hard = corev1.ResourceList{}
 	for key, text := range hard {
@@ -26,17 +26,17 @@ func (s *Stack) Quota(ctx context.Context, namespace, name string, hard map[core
 		}
 		q.Spec.Hard[key] = amount
 	}
-	if _, err := s.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	return s.AwaitQuota(ctx, namespace, name)
+	return c.AwaitQuota(ctx, namespace, name)
 }
 
 // AwaitQuota waits until API server, extender and webhook obey a quota of a namespace. The webhook is asked
 // by dry runs of pods that no quota of these would allow.
-func (s *Stack) AwaitQuota(ctx context.Context, namespace, name string) error {
+func (c *Cluster) AwaitQuota(ctx context.Context, namespace, name string) error {
 	return Eventually(ctx, fmt.Sprintf("quota %s/%s is obeyed", namespace, name), func(ctx context.Context) error {
-		q, err := s.Client.CoreV1().ResourceQuotas(namespace).Get(ctx, name, metav1.GetOptions{})
+		q, err := c.Client.CoreV1().ResourceQuotas(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -49,13 +49,13 @@ func (s *Stack) AwaitQuota(ctx context.Context, namespace, name string) error {
 			if family == nil {
 				continue
 			}
-			if err := s.extenderHasQuota(ctx, namespace, name, key); err != nil {
+			if err := c.extenderHasQuota(ctx, namespace, name, key); err != nil {
 				return err
 			}
 			if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 				continue // the probe would have to be in scope
 			}
-			if err := s.webhookHasQuota(ctx, q, key, family, kind); err != nil {
+			if err := c.webhookHasQuota(ctx, q, key, family, kind); err != nil {
 				return err
 			}
 		}
@@ -63,8 +63,8 @@ func (s *Stack) AwaitQuota(ctx context.Context, namespace, name string) error {
 	})
 }
 
-func (s *Stack) extenderHasQuota(ctx context.Context, namespace, name string, key corev1.ResourceName) error {
-	l, err := s.Ledger(ctx)
+func (c *Cluster) extenderHasQuota(ctx context.Context, namespace, name string, key corev1.ResourceName) error {
+	l, err := c.Ledger(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Stack) extenderHasQuota(ctx context.Context, namespace, name string, ke
 }
 
 // webhookHasQuota asks for more than a key allows, on as many devices as it takes.
-func (s *Stack) webhookHasQuota(
+func (c *Cluster) webhookHasQuota(
 	ctx context.Context, q *corev1.ResourceQuota, key corev1.ResourceName, f *families.Family, kind families.Kind,
 ) error {
 	limit := q.Spec.Hard[key]
@@ -91,7 +91,7 @@ func (s *Stack) webhookHasQuota(
 		limits = Limit{f.Count: fmt.Sprint(more/most + 1), f.Memory: fmt.Sprint(most)}
 	}
 	probe := NewPod(q.Namespace, "probe", App("app", limits))
-	_, err := s.Client.CoreV1().Pods(q.Namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := c.Client.CoreV1().Pods(q.Namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
 		return fmt.Errorf("the webhook does not obey its %s", key)

@@ -20,15 +20,15 @@ import (
 //
 // It is for pods that the extender refused: those that kube-scheduler's own plugins refuse are not tried for such a
 // change.
-func (s *Stack) Retry(ctx context.Context, pod *corev1.Pod) error {
+func (c *Cluster) Retry(ctx context.Context, pod *corev1.Pod) error {
 	first := int64(-1)
-	_, err := s.await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
+	_, err := c.await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
 		last := condition(p, corev1.PodScheduled)
 		switch {
 		case p.Spec.NodeName != "":
 			return nil
 		case first < 0 || last != nil && last.ObservedGeneration < first: // that was an earlier try
-			generation, err := s.provoke(ctx, p)
+			generation, err := c.provoke(ctx, p)
 			if err != nil {
 				return err
 			}
@@ -45,13 +45,13 @@ func (s *Stack) Retry(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // provoke changes a pod so that kube-scheduler tries it, and returns its new generation.
-func (s *Stack) provoke(ctx context.Context, pod *corev1.Pod) (int64, error) {
+func (c *Cluster) provoke(ctx context.Context, pod *corev1.Pod) (int64, error) {
 	patch := func(kind types.PatchType, what any, subresources ...string) (*corev1.Pod, error) {
 		body, err := json.Marshal(what)
 		if err != nil {
 			return nil, err
 		}
-		return s.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{}, subresources...)
+		return c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{}, subresources...)
 	}
 	_, err := patch(types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": []any{
 		map[string]any{"type": corev1.PodScheduled, "$patch": "delete"},

@@ -21,7 +21,7 @@ import (
 
 // Names of the product that its manifests do not tell.
 const (
-	systemNamespace = "phasegpu-system"
+	SystemNamespace = "phasegpu-system"
 	schedulerName   = "phasegpu-scheduler"
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 // Stack is a running cluster with phasegpu in it.
 type Stack struct {
 	*controlplane.ControlPlane
-	Client   kubernetes.Interface // of an administrator
+	Cluster
 	Sim      *nodesim.Simulator
 	Webhook  *process.Process
 	Extender *process.Process
@@ -83,7 +83,7 @@ func (s *Stack) fill(ctx context.Context, o Options, ports []int) (err error) {
 	if s.Sim, err = nodesim.Start(ctx, s.Admin(), o.Nodes); err != nil {
 		return err
 	}
-	root, err := checkout(ctx)
+	root, err := Checkout(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,13 +105,14 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 	webhook, webhookHealth, extender, extenderHealth := ports[0], ports[1], ports[2], ports[3]
 	s.webhookHealth = "http://" + process.Loopback(webhookHealth)
 	s.extenderHealth = "http://" + process.Loopback(extenderHealth)
+	s.Page = func(ctx context.Context, path string) ([]byte, error) { return get(ctx, s.extenderHealth+path) }
 	s.WebhookURL, s.ExtenderURL = "https://"+process.Loopback(webhook), "http://"+process.Loopback(extender)
 	if err := s.install(ctx, root, s.WebhookURL); err != nil {
 		return err
 	}
 	kubeconfigs := map[string]string{}
 	for _, account := range []string{"phasegpu-webhook", "phasegpu-extender"} {
-		config, err := s.ServiceAccount(ctx, systemNamespace, account)
+		config, err := s.ServiceAccount(ctx, SystemNamespace, account)
 		if err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 
 // install creates the namespace and the objects of both bases.
 func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
-	if err := s.Namespace(ctx, systemNamespace); err != nil {
+	if err := s.Namespace(ctx, SystemNamespace); err != nil {
 		return err
 	}
 	installer, err := newInstaller(s.Admin())

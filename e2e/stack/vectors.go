@@ -26,7 +26,7 @@ type Snapshot struct {
 // Reruns returns what a real kubelet reported, in order, while a pod's init containers ran again in two
 // ways. The files are those that core is tested with, in the checkout that the working directory is in.
 func Reruns(ctx context.Context) ([]Snapshot, error) {
-	root, err := checkout(ctx)
+	root, err := Checkout(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type seen struct {
 }
 
 // Witness watches until ctx ends. It knows the capacity of the given nodes' devices.
-func (s *Stack) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness, error) {
+func (c *Cluster) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness, error) {
 	w := &Witness{
 		synced: make(chan struct{}), capacity: map[string]Amount{}, reserved: map[string]Amount{},
 		pods: map[types.NamespacedName]*seen{}, changed: make(chan struct{}),
@@ -49,7 +49,7 @@ func (s *Stack) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness, e
 			w.capacity[n.Name+"/"+d.UUID] = Amount(d.Capacity)
 		}
 	}
-	all := cache.NewListWatchFromClient(s.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
+	all := cache.NewListWatchFromClient(c.Client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
 	reflector := cache.NewReflectorWithOptions(all, &corev1.Pod{}, store{w}, cache.ReflectorOptions{Name: "witness"})
 	go func() {
 		for ctx.Err() == nil {
