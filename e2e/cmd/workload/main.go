@@ -11,6 +11,7 @@
 //	sleep=TIME     wait, for 500ms or 20s
 //	stay           wait for good
 //	exit=CODE      exit with CODE, 0 to 255
+//	end=PREFIX     wait until a file PREFIX.CODE is there, and exit with CODE
 //
 // SIGTERM ends it at once with 143, also as the first process of a container, so that it never counts as
 // complete when it was only stopped. A step that fails ends it with 1, one that cannot be read with 2,
@@ -18,6 +19,7 @@
 //
 //	args: [env, until=/control/go]        # an init container that ends when a test says so, by
 //	                                      # kubectl exec POD -c INIT -- workload touch=/control/go
+//	args: [env, end=/control/end]         # any container that ends with 3 after touch=/control/end.3
 //	args: [sleep=300ms]                   # with restartPolicy Always: a sidecar in a crash loop through exit 0
 //	args: [env, stay]                     # an app
 package main

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type step func(ctx context.Context) error
 
 func parse(args, environ []string, stdout io.Writer) ([]step, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("%w: there is none: want env, touch=FILE, until=FILE, sleep=TIME, stay or exit=CODE", errUsage)
+		return nil, fmt.Errorf("%w: there is none: want env, touch=FILE, until=FILE, sleep=TIME, stay, exit=CODE or end=PREFIX", errUsage)
 	}
 	steps := make([]step, len(args))
 	for i, arg := range args {
@@ -65,8 +66,10 @@ func parseStep(arg string, environ []string, stdout io.Writer) (step, error) {
 			return nil, fmt.Errorf("%w: %q: want a code of 0 to 255", errUsage, arg)
 		}
 		return func(context.Context) error { return exit(n) }, nil
+	case verb == "end" && value != "":
+		return func(ctx context.Context) error { return end(ctx, value) }, nil
 	}
-	return nil, fmt.Errorf("%w: %q: want env, touch=FILE, until=FILE, sleep=TIME, stay or exit=CODE", errUsage, arg)
+	return nil, fmt.Errorf("%w: %q: want env, touch=FILE, until=FILE, sleep=TIME, stay, exit=CODE or end=PREFIX", errUsage, arg)
 }
 
 // printEnvironment writes a line of JSON to stdout and, if there is a path, into that file: at no moment
@@ -108,6 +111,30 @@ func until(ctx context.Context, path string) error {
 	for {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-look.C:
+		}
+	}
+}
+
+// end waits until a file named prefix, a dot and a code is there, and returns the exit with that code.
+func end(ctx context.Context, prefix string) error {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		files, err := filepath.Glob(prefix + ".*")
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			n, err := strconv.ParseUint(strings.TrimPrefix(file, prefix+"."), 10, 8)
+			if err != nil {
+				return fmt.Errorf("%s: want a code of 0 to 255 after %s", file, prefix)
+			}
+			return exit(n)
 		}
 		select {
 		case <-ctx.Done():
