@@ -19,6 +19,7 @@ func (f *Feed) pod(o, n any) {
 	defer f.feeding.Unlock()
 	if old != nil && (new == nil || new.UID != old.UID) { // gone; a new pod may have its name
 		f.o.OnPod(old, nil, f.forget(string(old.UID)))
+		f.saw(old)
 		old = nil
 	}
 	if new == nil {
@@ -26,7 +27,7 @@ func (f *Feed) pod(o, n any) {
 	}
 	truth := LedgerPod(new, f.o.Release)
 	f.o.OnPod(old, new, f.book.Observe(truth))
-	f.seen.Store(truth.Version)
+	f.saw(new)
 	f.report(new, podProblem(new, &truth, f.o.Release), func() error {
 		if old == nil {
 			return nil
@@ -35,6 +36,9 @@ func (f *Feed) pod(o, n any) {
 		return podProblem(old, &truth, f.o.Release)
 	})
 }
+
+// saw notes that the book has been told of a change of a pod. A list tells in no order of versions.
+func (f *Feed) saw(pod *corev1.Pod) { f.seen.Store(max(f.seen.Load(), version(pod.ResourceVersion))) }
 
 // forget takes off the books what they hold for a pod; Relist may have done so before its end was seen.
 func (f *Feed) forget(uid string) ledger.Delta {

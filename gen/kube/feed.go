@@ -128,8 +128,8 @@ func (f *Feed) Synced() bool {
 	return true
 }
 
-// Seen returns the resourceVersion of the newest change of a pod with devices that the watch showed: the book
-// has been told of it and of all before it.
+// Seen returns the resourceVersion of the newest change of a pod with devices that the watch showed, its end
+// included: the book has been told of it and of all before it.
 func (f *Feed) Seen() uint64 { return f.seen.Load() }
 
 // Pod returns a pod that has a node and devices as the watch last showed it, reduced and read only; nil

@@ -172,6 +172,21 @@ func TestFeed(t *testing.T) {
 	}
 }
 
+// TestSeen: whoever waits until the feed has seen a change does not wait for the next one. A list tells of
+// changes in no order, and an end is a change.
+func TestSeen(t *testing.T) {
+	server, client := newAPIServer(t)
+	for i := range 20 {
+		server.put(gpu(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))))
+	}
+	f, _, _ := feed(t, client)
+	if f.Seen() != 120 {
+		t.Errorf("the newest of 20 pods after version 100 has version 120, not %d", f.Seen())
+	}
+	server.remove(gpu("p3", "u3"))
+	eventually(t, func() bool { return f.Seen() == 121 }, "the end of a pod to be seen")
+}
+
 // TestFeedProblems: each is told once, however often the object changes or is listed again, and once
 // more when it is another problem.
 func TestFeedProblems(t *testing.T) {
