@@ -22,6 +22,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/bind"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/gauge"
 	"github.com/phasegpu/phasegpu/extender/internal/lead"
 	"github.com/phasegpu/phasegpu/extender/internal/overcommit"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
@@ -66,7 +67,7 @@ func run(ctx context.Context, o *options) error {
 	log.Info("serving", zap.Stringer("listen", listen.Addr()), zap.Stringer("metricsListen", metricsListen.Addr()))
 	return server.Serve(ctx, o.bindTimeout, e.binder.Stop,
 		server.Listener{Listener: listen, Handler: server.Extender(e.calls(), e.metrics, log)},
-		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.feed.Seen(), e.book, e.gate.States()) })},
+		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) })},
 	)
 }
 
@@ -128,7 +129,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
 		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.released, OnQuota: e.released, OnProblem: e.problem,
 	})
-	e.metrics.Registry.MustRegister(&page.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting})
+	e.metrics.Registry.MustRegister(&gauge.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting})
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
 	go e.refused.Run(ctx)

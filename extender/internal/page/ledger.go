@@ -1,4 +1,4 @@
-// Package page shows the books: as a JSON page at /debug/ledger and as Prometheus gauges.
+// Package page shows the books as a JSON page, at /debug/ledger.
 package page
 
 import (
@@ -7,6 +7,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 )
 
@@ -20,7 +21,9 @@ type Ledger struct {
 	Consistent bool   `json:"consistent"` // all of the page is of that generation
 	// Seen is the resourceVersion up to which the books know what happened to bound pods with devices: what
 	// differs from the API server and is older is drift, what is newer is on its way.
-	Seen       uint64      `json:"seen"`
+	Seen uint64 `json:"seen"`
+	// Release is the release policy of pods that name none.
+	Release    string      `json:"release"`
 	Nodes      []Node      `json:"nodes,omitempty"`
 	Namespaces []Namespace `json:"namespaces,omitempty"`
 	Gates      []Gate      `json:"gates,omitempty"` // sorted by node; open ones are left out
@@ -70,8 +73,11 @@ type Pod struct {
 	Name      string `json:"name"`
 	Assumed   bool   `json:"assumed,omitempty"` // booked, and not yet shown by the watch
 	Problem   string `json:"problem,omitempty"` // why it may hold more than it is charged
+	From      int    `json:"from"`              // the first phase that is still charged, from 0
 	// Devices is sorted by UUID.
 	Devices []Held `json:"devices,omitempty"`
+	// Charged is what its namespace is charged for it, by family, sorted.
+	Charged []Used `json:"charged,omitempty"`
 }
 
 // Held is what a pod's remaining phases can use of one device.
@@ -88,8 +94,8 @@ type Namespace struct {
 	Quotas []Quota `json:"quotas,omitempty"` // sorted by quota, in the order of its keys
 }
 
-// Used is what the namespace is charged for one family: devices, MiB × devices and percent × devices,
-// the sum over its pods of each one's largest remaining phase.
+// Used is what a namespace is charged for one family: devices, MiB × devices and percent × devices. A pod
+// charges it its largest remaining phase.
 type Used struct {
 	Family    string `json:"family"`
 	Devices   int64  `json:"devices"`
@@ -114,11 +120,11 @@ type Gate struct {
 	ShutSeconds float64  `json:"shutSeconds"` // since the first of those inside came in
 }
 
-// Read takes a picture of the books and the gates. seen was read before.
-func Read(seen uint64, book *ledger.Book, gates []gate.State) Ledger {
+// Read takes a picture of the books and the gates. seen was read before; release is the default policy.
+func Read(seen uint64, release phase.Release, book *ledger.Book, gates []gate.State) Ledger {
 	var l Ledger
 	for range 3 { // a quiet moment is likely soon, and nobody must wait for one
-		l = Ledger{Generation: book.Generation(), Seen: seen}
+		l = Ledger{Generation: book.Generation(), Seen: seen, Release: release.String()}
 		l.Nodes = nodes(book.Nodes())
 		l.Namespaces = namespaces(book.Namespaces())
 		if l.Consistent = book.Generation() == l.Generation; l.Consistent {
@@ -155,9 +161,12 @@ func nodes(views []*ledger.View) []Node {
 			if len(e.Reserved.Devices) == 0 && e.Problem == "" {
 				continue
 			}
-			p := Pod{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Assumed: e.Assumed, Problem: e.Problem}
+			p := Pod{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Assumed: e.Assumed, Problem: e.Problem, From: e.First}
 			for _, h := range e.Reserved.Devices {
 				p.Devices = append(p.Devices, Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount)})
+			}
+			for _, t := range e.Reserved.Totals {
+				p.Charged = append(p.Charged, used(t.Family, t.Amount))
 			}
 			n.Pods = append(n.Pods, p)
 		}
@@ -180,7 +189,7 @@ func namespaces(all []*ledger.Namespace) []Namespace {
 			}
 		}
 		for family, t := range total {
-			o.Used = append(o.Used, Used{Family: family, Devices: t.Slots, MemoryMiB: t.MemoryMiB, Cores: t.Cores})
+			o.Used = append(o.Used, used(family, t))
 		}
 		slices.SortFunc(o.Used, func(a, b Used) int { return cmp.Compare(a.Family, b.Family) })
 		for _, u := range n.Usage() {
@@ -189,4 +198,8 @@ func namespaces(all []*ledger.Namespace) []Namespace {
 		out = append(out, o)
 	}
 	return out
+}
+
+func used(family string, a device.Amount) Used {
+	return Used{Family: family, Devices: a.Slots, MemoryMiB: a.MemoryMiB, Cores: a.Cores}
 }

@@ -3,13 +3,10 @@ package page
 import (
 	"encoding/json"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
@@ -32,7 +29,9 @@ func books(t *testing.T) *ledger.Book {
 		return ledger.Pod{UID: name + "-uid", Namespace: "ns", Name: name, Node: "n1", Classes: phase.Pod{phase.Init, phase.App}, Allocation: a}
 	}
 	book.Observe(pod("b", device.Allocation{share("G0", 9000), share("G9", 500)}))
-	book.Observe(pod("a", device.Allocation{share("G0", 4000), share("G0", 5000)}))
+	steady := pod("a", device.Allocation{share("G0", 8000), share("G0", 5000)})
+	steady.First = 1
+	book.Observe(steady)
 	if _, _, err := book.Assume(pod("c", nil), func(*ledger.View) (device.Allocation, error) {
 		return device.Allocation{nil, share("G1", 1000)}, nil
 	}); err != nil {
@@ -50,7 +49,7 @@ func TestLedger(t *testing.T) {
 		{Node: "n2", Waiting: 3, Inside: []gate.Pod{{Name: "ns/z"}, {Name: "ns/a"}}, Shut: 1500 * time.Millisecond},
 		{Node: "n1", Waiting: 1},
 	}
-	got, err := json.MarshalIndent(Read(41, books(t), gates), "", "  ")
+	got, err := json.MarshalIndent(Read(41, phase.AllInits, books(t), gates), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,53 +59,5 @@ func TestLedger(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	book := books(t)
-	states := []gate.State{{Node: "n1", Waiting: 2, Shut: 3 * time.Second}}
-	c := &Collector{Book: book, Gates: func() []gate.State { return states }, Waiting: func() int { return 5 }}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c)
-	const over = `
-# HELP phasegpu_device_overcommitted_mebibytes Memory reserved beyond a device's own: containers ran again after it went to others. Only devices where it is above 0.
-# TYPE phasegpu_device_overcommitted_mebibytes gauge
-phasegpu_device_overcommitted_mebibytes{node="n1",uuid="G0"} 4000
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(over), "phasegpu_device_overcommitted_mebibytes"); err != nil {
-		t.Error(err)
-	}
-	const quota = `
-# HELP phasegpu_quota_used What counts against a ResourceQuota's key, in MiB for memory and percent for cores.
-# TYPE phasegpu_quota_used gauge
-phasegpu_quota_used{namespace="ns",quota="q",resource="limits.nvidia.com/gpumem"} 15000
-# HELP phasegpu_gate_shut_seconds How long a node's gate has been shut: kubelet has not reported on the pod inside.
-# TYPE phasegpu_gate_shut_seconds gauge
-phasegpu_gate_shut_seconds{node="n1"} 3
-# HELP phasegpu_refused_pods Refused pods that will be woken when there is room.
-# TYPE phasegpu_refused_pods gauge
-phasegpu_refused_pods 5
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(quota), "phasegpu_quota_used", "phasegpu_gate_shut_seconds", "phasegpu_refused_pods"); err != nil {
-		t.Error(err)
-	}
-	// Case 51: a series ends with its object.
-	for _, p := range book.Pods() {
-		if _, err := book.Forget(p.UID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	book.RemoveNode("n1")
-	book.RemoveQuota("ns", "q")
-	states = nil
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if len(f.GetMetric()[0].GetLabel()) > 0 {
-			t.Errorf("%s is still there: %v", f.GetName(), f.GetMetric())
-		}
 	}
 }

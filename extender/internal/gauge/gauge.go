@@ -1,4 +1,5 @@
-package page
+// Package gauge serves the books as Prometheus gauges.
+package gauge
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
