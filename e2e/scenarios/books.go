@@ -166,7 +166,7 @@ func (p *Play) deniedSoon(pod *corev1.Pod, words ...string) {
 		if err == nil {
 			return fmt.Errorf("it would be admitted")
 		}
-		return lacks(err.Error(), words)
+		return stack.Lacks(err.Error(), words...)
 	}))
 	p.Denied(pod, words...)
 }

@@ -156,7 +156,7 @@ func (p *Play) Denied(pod *corev1.Pod, words ...string) {
 	if err == nil {
 		p.Fatalf("pod %s was admitted", pod.Name)
 	}
-	p.must(lacks(err.Error(), words))
+	p.must(stack.Lacks(err.Error(), words...))
 	p.accountant.gone(pod)
 	p.Logf("%s: denied: %v", pod.Name, err)
 }
@@ -179,7 +179,7 @@ func (p *Play) Pending(pod *corev1.Pod, words ...string) {
 		if message, err = p.Cluster.AwaitUnschedulable(ctx, pod); err != nil {
 			return err
 		}
-		return lacks(message, words)
+		return stack.Lacks(message, words...)
 	}))
 	reason, _, _ := strings.Cut(message, " preemption: ") // which says that nobody is to be preempted
 	p.Logf("%s: pending: %s", pod.Name, reason)
@@ -287,14 +287,4 @@ func (p *Play) Annotate(pod *corev1.Pod, patch string) error {
 	_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(
 		p.Context(), pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
-}
-
-// lacks returns an error for the first word that a message does not have.
-func lacks(message string, words []string) error {
-	for _, word := range words {
-		if !strings.Contains(message, word) {
-			return fmt.Errorf("the message does not say %q: %s", word, message)
-		}
-	}
-	return nil
 }

@@ -84,7 +84,7 @@ func recordedReruns(p *Play) {
 		p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, s.Pod.Status))
 		p.must(p.Cluster.AwaitSeen(p.Context(), pod))
 		reserved := s.Want.Reserved.Total.MemoryMiB
-		p.Logf("%s: kubelet reports %s", s.Name, told(&s.Pod.Status))
+		p.Logf("%s: kubelet reports %s", s.Name, stack.Told(&s.Pod))
 		p.Holds(pod, reserved)
 		switch {
 		case reserved == atPeak && waiting == nil:
@@ -102,31 +102,6 @@ func recordedReruns(p *Play) {
 	}
 	end()
 	p.Reserved(0)
-}
-
-// told describes a status: "Running, no sandbox: i0 exit 0, s exit 137, i1 exit 0, a exit 137".
-func told(s *corev1.PodStatus) string {
-	text := string(s.Phase)
-	for _, c := range s.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers && c.Status != corev1.ConditionTrue {
-			text += ", no sandbox"
-		}
-	}
-	separator := ": "
-	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
-		for _, c := range statuses {
-			state := "waiting"
-			switch {
-			case c.State.Running != nil:
-				state = "running"
-			case c.State.Terminated != nil:
-				state = fmt.Sprintf("exit %d", c.State.Terminated.ExitCode)
-			}
-			text += separator + c.Name + " " + state
-			separator = ", "
-		}
-	}
-	return text
 }
 
 // liveRerun has the simulated kubelet run a pod's init containers again.
@@ -240,7 +215,7 @@ func (p *Play) Event(pod *corev1.Pod, reason string, words ...string) {
 		for _, e := range events.Items {
 			if e.Regarding.UID == pod.UID && e.Reason == reason {
 				note = e.Note
-				return lacks(note, words)
+				return stack.Lacks(note, words...)
 			}
 		}
 		return fmt.Errorf("none of %d events is", len(events.Items))

@@ -122,9 +122,9 @@ func (c *Cluster) Delete(ctx context.Context, pod *corev1.Pod) error {
 
 // AwaitBound waits until a pod has a node, and returns it.
 func (c *Cluster) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return c.await(ctx, pod, "is bound", func(p *corev1.Pod) error {
+	return c.Await(ctx, pod, "is bound", func(p *corev1.Pod) error {
 		if p.Spec.NodeName == "" {
-			return fmt.Errorf("it has no node: %s", unschedulable(p))
+			return fmt.Errorf("it has no node: %s", Told(p))
 		}
 		return nil
 	})
@@ -132,9 +132,9 @@ func (c *Cluster) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod,
 
 // AwaitPhase waits until a pod is in a phase, and returns it.
 func (c *Cluster) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
-	return c.await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
+	return c.Await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
 		if p.Status.Phase != phase {
-			return fmt.Errorf("it is %s %s %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
+			return fmt.Errorf("it is %s", Told(p))
 		}
 		return nil
 	})
@@ -142,7 +142,7 @@ func (c *Cluster) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.
 
 // AwaitUnschedulable waits until kube-scheduler has found no node for a pod, and returns its reason.
 func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (message string, err error) {
-	p, err := c.await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
+	p, err := c.Await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
 		switch {
 		case p.Spec.NodeName != "":
 			return fmt.Errorf("it is on node %s", p.Spec.NodeName)
@@ -157,7 +157,8 @@ func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (mess
 	return unschedulable(p), nil
 }
 
-func (c *Cluster) await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
+// Await waits until a pod is what holds wants, and returns it.
+func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
 	var got *corev1.Pod
 	err := Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
 		if got, err = c.Pod(ctx, pod); err != nil {

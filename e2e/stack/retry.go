@@ -22,7 +22,7 @@ import (
 // change.
 func (c *Cluster) Retry(ctx context.Context, pod *corev1.Pod) error {
 	first := int64(-1)
-	_, err := c.await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
+	_, err := c.Await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
 		last := condition(p, corev1.PodScheduled)
 		switch {
 		case p.Spec.NodeName != "":

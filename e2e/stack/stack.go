@@ -22,7 +22,7 @@ import (
 // Names of the product that its manifests do not tell.
 const (
 	SystemNamespace = "phasegpu-system"
-	schedulerName   = "phasegpu-scheduler"
+	SchedulerName   = "phasegpu-scheduler"
 )
 
 // Options say what differs from the usual. The zero value is fine.
@@ -205,8 +205,8 @@ func (s *Stack) waitForAdmission(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if admitted.Spec.SchedulerName != schedulerName {
-			return fmt.Errorf("schedulerName of a pod with devices is %q", admitted.Spec.SchedulerName)
+		if admitted.Spec.SchedulerName != SchedulerName {
+			return fmt.Errorf("SchedulerName of a pod with devices is %q", admitted.Spec.SchedulerName)
 		}
 		binding := &corev1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: "probe", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": ";"}},

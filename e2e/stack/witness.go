@@ -29,7 +29,8 @@ type Witness struct {
 	reserved map[string]Amount
 	over     []string
 	pods     map[types.NamespacedName]*seen
-	changed  chan struct{} // closed and replaced when a pod changes
+	gone     map[types.NamespacedName]*corev1.Pod // as they were last
+	changed  chan struct{}                        // closed and replaced when a pod changes
 }
 
 type seen struct {
@@ -42,7 +43,7 @@ type seen struct {
 func (c *Cluster) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness, error) {
 	w := &Witness{
 		synced: make(chan struct{}), capacity: map[string]Amount{}, reserved: map[string]Amount{},
-		pods: map[types.NamespacedName]*seen{}, changed: make(chan struct{}),
+		pods: map[types.NamespacedName]*seen{}, gone: map[types.NamespacedName]*corev1.Pod{}, changed: make(chan struct{}),
 	}
 	for _, n := range nodes {
 		for _, d := range n.Devices {
@@ -70,7 +71,12 @@ func (c *Cluster) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness,
 
 // Await waits until the witness sees a pod that holds, and returns it and when it was first seen with a node.
 func (w *Witness) Await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, EventuallyTimeout)
+	return w.Within(ctx, EventuallyTimeout, pod, what, holds)
+}
+
+// Within is Await for what may take longer, or less.
+func (w *Witness) Within(ctx context.Context, most time.Duration, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
 		w.mu.Lock()
@@ -88,6 +94,16 @@ func (w *Witness) Await(ctx context.Context, pod *corev1.Pod, what string, holds
 			return nil, time.Time{}, fmt.Errorf("waited in vain: pod %s %s: %w", nameOf(pod), what, err)
 		}
 	}
+}
+
+// Last returns a pod as it was seen last, even if it is gone; nil if it was never seen.
+func (w *Witness) Last(pod *corev1.Pod) *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now := w.pods[nameOf(pod)]; now != nil {
+		return now.pod
+	}
+	return w.gone[nameOf(pod)]
 }
 
 // AwaitBound waits until a pod has a node, and returns it and when that was seen.
@@ -154,6 +170,9 @@ func (w *Witness) take(name types.NamespacedName, pod *corev1.Pod) {
 		}
 	}
 	if pod == nil {
+		if old != nil {
+			w.gone[name] = old.pod
+		}
 		delete(w.pods, name)
 		return
 	}
