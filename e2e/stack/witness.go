@@ -106,6 +106,13 @@ func (w *Witness) Last(pod *corev1.Pod) *corev1.Pod {
 	return w.gone[nameOf(pod)]
 }
 
+// Gone reports whether a pod was seen and is gone.
+func (w *Witness) Gone(pod *corev1.Pod) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[nameOf(pod)] == nil && w.gone[nameOf(pod)] != nil
+}
+
 // AwaitBound waits until a pod has a node, and returns it and when that was seen.
 func (w *Witness) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, time.Time, error) {
 	return w.Await(ctx, pod, "is bound", func(p *corev1.Pod) error {
