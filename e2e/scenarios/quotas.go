@@ -2,14 +2,11 @@ package scenarios
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/component-helpers/resource"
 
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
 	"github.com/phasegpu/phasegpu/e2e/stack"
@@ -43,7 +40,7 @@ func bothCharges(p *Play) {
 	p.Running(first, "train")
 	p.Scheduled(half) // nobody touched it
 	p.charged("NVIDIA", stack.Amount{Slots: 3, MemoryMiB: 10240 + 12288})
-	p.recount()
+	p.must(p.Cluster.Recount(p.Context(), p.Namespace, "team"))
 	p.counted(first, half)
 	p.Delete(half)
 	p.charged("NVIDIA", stack.Amount{Slots: 2, MemoryMiB: 10240})
@@ -117,43 +114,12 @@ func admittedAtOnce(p *Play) {
 }
 
 // counted waits until the API server charges the "team" quota's requests. keys with the sum of Kubernetes' own fold
-// over the pods' raw quantities. kube-controller-manager may have overwritten what admission charged by a count
-// of pods that it did not see yet, and counts again only after minutes unless it is made to.
+// over the pods' raw quantities.
 func (p *Play) counted(pods ...*corev1.Pod) {
 	p.Helper()
-	sums := corev1.ResourceList{}
-	for _, pod := range pods {
-		for name, amount := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {
-			sum := sums["requests."+name]
-			sum.Add(amount)
-			sums["requests."+name] = sum
-		}
-	}
-	var text string
-	p.must(stack.Eventually(p.Context(), "the API server charges its own fold", func(ctx context.Context) error {
-		q, err := p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace).Get(ctx, "team", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		compared := 0
-		for key, used := range q.Status.Used {
-			want, ours := sums[key]
-			if !ours {
-				continue
-			}
-			compared++
-			if used.Cmp(want) != 0 {
-				p.recount()
-				return fmt.Errorf("%s: it charges %s, the fold is %s", key, used.String(), want.String())
-			}
-		}
-		if compared < 2 {
-			return fmt.Errorf("it charges %v only", q.Status.Used)
-		}
-		text = limits(plain(q.Status.Used))
-		return nil
-	}))
-	p.Logf("the API server charges %s", text)
+	used, err := p.Cluster.AwaitCounted(p.Context(), p.Namespace, "team", pods...)
+	p.must(err)
+	p.Logf("the API server charges %s", limits(plain(used)))
 }
 
 func plain(list corev1.ResourceList) map[string]int64 {
@@ -164,21 +130,10 @@ func plain(list corev1.ResourceList) map[string]int64 {
 	return numbers
 }
 
-// recount has kube-controller-manager charge the "team" quota anew, as it does from time to time.
-func (p *Play) recount() {
-	p.Helper()
-	p.limit(map[string]any{"requests.nvidia.com/gpumem": "30001"})
-	p.limit(map[string]any{"requests.nvidia.com/gpumem": "30000"})
-}
-
 // limit changes the "team" quota, and waits until that is obeyed.
 func (p *Play) limit(hard map[string]any) {
 	p.Helper()
-	body := fmt.Sprintf(`{"spec":{"hard":%s}}`, p.json(hard))
-	_, err := p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace).Patch(
-		p.Context(), "team", types.MergePatchType, []byte(body), metav1.PatchOptions{})
-	p.must(err)
-	p.must(p.Cluster.AwaitQuota(p.Context(), p.Namespace, "team"))
+	p.must(p.Cluster.ChangeQuota(p.Context(), p.Namespace, "team", hard))
 	p.Logf("ResourceQuota \"team\" is changed: %s", limits(hard))
 }
 
@@ -202,11 +157,4 @@ func (p *Play) admittedSoon(pod *corev1.Pod) {
 		return p.Cluster.DryRun(ctx, pod)
 	}))
 	p.Logf("%s would be admitted", describe(pod))
-}
-
-func (p *Play) json(value any) []byte {
-	p.Helper()
-	text, err := json.Marshal(value)
-	p.must(err)
-	return text
 }

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/gen/classify"
@@ -27,6 +29,19 @@ func (c *Cluster) Quota(ctx context.Context, namespace, name string, hard map[co
 		q.Spec.Hard[key] = amount
 	}
 	if _, err := c.Client.CoreV1().ResourceQuotas(namespace).Create(ctx, q, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return c.AwaitQuota(ctx, namespace, name)
+}
+
+// ChangeQuota sets limits of a ResourceQuota, a nil one to none, and waits until that is obeyed.
+func (c *Cluster) ChangeQuota(ctx context.Context, namespace, name string, hard map[string]any) error {
+	body, err := json.Marshal(map[string]any{"spec": map[string]any{"hard": hard}})
+	if err != nil {
+		return err
+	}
+	_, err = c.Client.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	if err != nil {
 		return err
 	}
 	return c.AwaitQuota(ctx, namespace, name)
