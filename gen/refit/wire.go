@@ -3,14 +3,16 @@ package refit
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/phasegpu/phasegpu/gen/families"
 )
 
-// The service's names (design, section 10).
+// The service's names and numbers (design, section 10).
 const (
 	Path     = "/v1/refit"
 	Audience = "phasegpu-numarefit" // of the token that a caller shows
+	Budget   = 2 * time.Second      // from a caller's question to its answer; kubelet waits meanwhile
 )
 
 // Bounds of a question. A node has no more devices than a container may ask for.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/gen/refit"
+)
+
+// options are the command line.
+type options struct {
+	listen, healthListen      string
+	certFile, keyFile         string
+	kubeconfig                string
+	audience                  string
+	namespace, serviceAccount string
+	defaults                  refit.Defaults
+	drain                     time.Duration
+	logLevel                  string
+	version                   bool
+}
+
+func parse(args []string, out io.Writer) (*options, error) {
+	o := &options{namespace: "phasegpu-system", serviceAccount: "phasegpu-device-plugin"}
+	f := flag.NewFlagSet("phasegpu-numarefit", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&o.listen, "listen", ":8443", "`address` of "+refit.Path+" (HTTPS)")
+	f.StringVar(&o.healthListen, "health-listen", ":8080", "`address` of /healthz, /readyz and /metrics (HTTP)")
+	f.StringVar(&o.certFile, "tls-cert-file", "/etc/phasegpu/tls/tls.crt", "PEM `file` with the serving certificate; a new one is used without a restart")
+	f.StringVar(&o.keyFile, "tls-key-file", "/etc/phasegpu/tls/tls.key", "PEM `file` with its private key")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
+	f.StringVar(&o.audience, "audience", refit.Audience, "`audience` that callers' tokens must be for")
+	f.Func("service-account", "`namespace/name` of the service account that may ask (default phasegpu-system/phasegpu-device-plugin)", func(text string) error {
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/:") || strings.Contains(namespace, ":") {
+			return fmt.Errorf("%q is not namespace/name", text)
+		}
+		o.namespace, o.serviceAccount = namespace, name
+		return nil
+	})
+	f.Func("release", "`policy` by which pods give back what completed phases needed, unless their annotation says otherwise: per-init, all-inits or hold; as in the extender (default per-init)", func(text string) (err error) {
+		o.defaults.Release, err = phase.ParseRelease(text)
+		return err
+	})
+	f.Func("device-policy", "`policy` between devices, for pods that do not say: binpack or spread; as in the extender (default binpack)", func(text string) (err error) {
+		o.defaults.DevicePolicy, err = wire.ParsePolicy(text)
+		return err
+	})
+	f.DurationVar(&o.drain, "drain", 5*time.Second, "`time` to go on serving after /readyz says no, before the port closes")
+	f.StringVar(&o.logLevel, "log-level", "info", "`level` from which to log: debug, info, warn or error")
+	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	if err := f.Parse(args); err != nil {
+		return nil, err
+	}
+	if f.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: flags begin with --", f.Arg(0))
+	}
+	if o.audience == "" {
+		return nil, fmt.Errorf("--audience is empty: every token of the service account would do")
+	}
+	return o, nil
+}
