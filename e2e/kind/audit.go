@@ -15,11 +15,10 @@ import (
 // Audit runs `kubectl phasegpu audit` on the cluster, built from the checkout. Drift is an error that says what
 // it printed. Call it when AwaitAudit has seen that the books are quiet.
 func (c *Cluster) Audit(ctx context.Context) error {
-	dir, err := os.MkdirTemp("", "phasegpu-e2e-audit-")
-	if err != nil {
+	dir := filepath.Join(c.Root, "bin", "e2e") // what has not changed since the last test, is not built again
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
 	kubectl, err := stack.BuildKubectl(ctx, dir)
 	if err != nil {
 		return err

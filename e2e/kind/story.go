@@ -161,6 +161,15 @@ func (s *Story) StillPending(pod *corev1.Pod) {
 	s.Tell("%s: tried again, still pending", pod.Name)
 }
 
+// Await waits until a pod is what holds wants, and returns it. what ends a sentence that begins with the pod.
+func (s *Story) Await(pod *corev1.Pod, what string, holds func(*corev1.Pod) error) *corev1.Pod {
+	s.Helper()
+	now, err := s.Cluster.Await(s.Context(), pod, what, holds)
+	s.Must(err)
+	s.Tell("%s: %s", pod.Name, what)
+	return now
+}
+
 // Running waits until a container runs, and returns the pod as it is then.
 func (s *Story) Running(pod *corev1.Pod, container string) *corev1.Pod {
 	s.Helper()
