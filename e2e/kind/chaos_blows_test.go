@@ -1,0 +1,137 @@
+//go:build kind
+
+package kind_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/kind"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// blow is something bad that happens while pods come and go.
+type blow struct {
+	what   string
+	strike func(*siege) // returns when all is up again
+	// node on which kubelet may reject a pod that it allocates for, because kubelet or the device plugin restarts
+	// then; none when it is empty.
+	rejects string
+}
+
+func blows() []blow {
+	return []blow{
+		{what: "kubelet restarted", strike: restartKubelet, rejects: kind.Worker},
+		{what: "device plugin deleted", strike: deletePlugin, rejects: kind.Worker},
+		{what: "leader killed", strike: killLeader},
+		{what: "leader deleted", strike: deleteLeader},
+		{what: "webhook down", strike: webhookDown},
+		{what: "node paused", strike: pauseNode},
+	}
+}
+
+func restartKubelet(s *siege) {
+	s.Must(s.Cluster.RestartKubelet(s.Context(), kind.Worker))
+	s.Must(s.Cluster.AwaitReady(s.Context(), kind.Worker))
+}
+
+func deletePlugin(s *siege) {
+	pods, err := s.Cluster.SystemPods(s.Context(), "phasegpu-device-plugin")
+	s.Must(err)
+	for _, pod := range pods {
+		if pod.Spec.NodeName == kind.Worker {
+			s.Delete(&pod)
+		}
+	}
+}
+
+func killLeader(s *siege) {
+	leader := s.leader()
+	s.Must(together(
+		func() error { return s.Cluster.KillContainer(s.Context(), leader, "kube-scheduler") },
+		func() error { return s.Cluster.KillContainer(s.Context(), leader, "extender") },
+	))
+}
+
+func deleteLeader(s *siege) { s.Must(s.Cluster.ForceDelete(s.Context(), s.leader())) }
+
+func (s *siege) leader() *corev1.Pod {
+	name, err := s.Cluster.Leader(s.Context())
+	s.Must(err)
+	leader, err := s.Cluster.Pod(s.Context(), stack.NewPod(stack.SystemNamespace, name))
+	s.Must(err)
+	s.Tell("%s leads, on node %s", leader.Name, leader.Spec.NodeName)
+	return leader
+}
+
+// webhookDown takes all of the webhook away and brings it back. Without it pods with devices are refused.
+func webhookDown(s *siege) {
+	s.Cleanup(func() { _ = s.scaleWebhook(context.WithoutCancel(s.Context()), 2) })
+	s.Must(s.scaleWebhook(s.Context(), 0))
+	pod := s.Pod("late", stack.App("app", stack.GPU(1, 1)))
+	s.Refused(pod, "pods.phasegpu.io")
+	s.Must(s.scaleWebhook(s.Context(), 2))
+	s.Must(stack.Eventually(s.Context(), "pods with devices are admitted again", func(ctx context.Context) error {
+		return s.Cluster.DryRun(ctx, pod)
+	}))
+}
+
+func (s *siege) scaleWebhook(ctx context.Context, replicas int32) error {
+	const name = "phasegpu-webhook"
+	deployments := s.Cluster.Client.AppsV1().Deployments(stack.SystemNamespace)
+	scale, err := deployments.GetScale(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	scale.Spec.Replicas = replicas
+	if _, err := deployments.UpdateScale(ctx, name, scale, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	return stack.Eventually(ctx, fmt.Sprintf("there are %d webhooks", replicas), func(ctx context.Context) error {
+		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != replicas || d.Status.ReadyReplicas != replicas {
+			return fmt.Errorf("there are %d, %d of them ready", d.Status.Replicas, d.Status.ReadyReplicas)
+		}
+		return nil
+	})
+}
+
+// pauseNode freezes a node until it counts as dead, sees that what runs on it stays charged, and lets it go on.
+func pauseNode(s *siege) {
+	const node = kind.Worker2
+	p := pause{node: node, from: time.Now()}
+	s.Must(s.Cluster.PauseNode(s.Context(), node))
+	resume := func() error { return s.Cluster.ResumeNode(context.WithoutCancel(s.Context()), node) }
+	s.Cleanup(func() {
+		if p.to.IsZero() {
+			_ = resume()
+		}
+	})
+	s.Must(stack.Within(s.Context(), 2*time.Minute, "node "+node+" is found dead", func(ctx context.Context) error {
+		n, err := s.Cluster.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range n.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+				return nil
+			}
+		}
+		return errors.New("it counts as ready")
+	}))
+	s.Tell("%s is not ready after %.0f s", node, time.Since(p.from).Seconds())
+	s.charged()
+	p.to = time.Now()
+	s.Must(resume())
+	s.paused = append(s.paused, p)
+	s.Must(s.Cluster.AwaitReady(s.Context(), node))
+	s.Tell("%s is ready %.0f s after it went on", node, time.Since(p.to).Seconds())
+}
