@@ -28,12 +28,12 @@ func (f *Feed) pod(o, n any) {
 	truth := LedgerPod(new, f.o.Release)
 	f.o.OnPod(old, new, f.book.Observe(truth))
 	f.saw(new)
-	f.report(new, podProblem(new, &truth, f.o.Release), func() error {
+	f.report(new, PodProblem(new, &truth, f.o.Release), func() error {
 		if old == nil {
 			return nil
 		}
 		truth := LedgerPod(old, f.o.Release)
-		return podProblem(old, &truth, f.o.Release)
+		return PodProblem(old, &truth, f.o.Release)
 	})
 }
 
@@ -55,8 +55,9 @@ func tracked(object any) *corev1.Pod {
 	return pod
 }
 
-// podProblem returns what keeps a pod from being accounted for as it should be, nil when nothing does.
-func podProblem(pod *corev1.Pod, truth *ledger.Pod, byDefault phase.Release) error {
+// PodProblem returns what keeps a bound pod, of which LedgerPod told the truth, from being accounted for as it
+// should be, nil when nothing does.
+func PodProblem(pod *corev1.Pod, truth *ledger.Pod, byDefault phase.Release) error {
 	if truth.First == phase.None {
 		return nil
 	}
@@ -84,16 +85,17 @@ func (f *Feed) node(o, n any) {
 	}
 	truth := Node(new)
 	f.o.OnNode(f.book.SetNode(truth))
-	f.report(new, nodeProblem(&truth), func() error {
+	f.report(new, NodeProblem(&truth), func() error {
 		if old == nil {
 			return nil
 		}
 		truth := Node(old)
-		return nodeProblem(&truth)
+		return NodeProblem(&truth)
 	})
 }
 
-func nodeProblem(truth *ledger.Node) error {
+// NodeProblem returns what keeps a node from taking pods with devices, nil when nothing does.
+func NodeProblem(truth *ledger.Node) error {
 	if truth.Unreadable == "" {
 		return nil
 	}

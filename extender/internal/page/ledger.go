@@ -82,9 +82,10 @@ type Pod struct {
 
 // Held is what a pod's remaining phases can use of one device.
 type Held struct {
-	UUID     string `json:"uuid"`
-	Family   string `json:"family"`
-	Reserved Amount `json:"reserved"`
+	UUID      string `json:"uuid"`
+	Family    string `json:"family"`
+	Reserved  Amount `json:"reserved"`
+	Exclusive bool   `json:"exclusive,omitempty"` // it shares the device with nobody
 }
 
 // Namespace is one namespace's book.
@@ -163,7 +164,7 @@ func nodes(views []*ledger.View) []Node {
 			}
 			p := Pod{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Assumed: e.Assumed, Problem: e.Problem, From: e.First}
 			for _, h := range e.Reserved.Devices {
-				p.Devices = append(p.Devices, Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount)})
+				p.Devices = append(p.Devices, Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount), Exclusive: h.Exclusive})
 			}
 			for _, t := range e.Reserved.Totals {
 				p.Charged = append(p.Charged, used(t.Family, t.Amount))
