@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,20 +22,19 @@ func Recorded(shares []device.Share, devices []device.Device) map[string]string 
 	if len(shares) == 0 {
 		return map[string]string{}
 	}
-	byUUID := map[string]device.Share{}
-	for _, share := range shares {
-		byUUID[share.UUID] = share
-	}
-	want := map[string]string{}
-	var visible []string
-	for _, d := range devices {
-		share, ok := byUUID[d.UUID]
-		if !ok {
-			continue
+	place := func(share device.Share) int {
+		i := slices.IndexFunc(devices, func(d device.Device) bool { return d.UUID == share.UUID })
+		if i < 0 {
+			return len(devices) // listed no more
 		}
-		want[fmt.Sprintf("CUDA_DEVICE_MEMORY_LIMIT_%d", len(visible))] = fmt.Sprintf("%dm", share.Amount.MemoryMiB)
-		want["CUDA_DEVICE_SM_LIMIT"] = fmt.Sprint(share.Amount.Cores)
-		visible = append(visible, d.UUID)
+		return i
+	}
+	sorted := slices.SortedStableFunc(slices.Values(shares), func(x, y device.Share) int { return cmp.Compare(place(x), place(y)) })
+	want := map[string]string{"CUDA_DEVICE_SM_LIMIT": fmt.Sprint(sorted[0].Amount.Cores)} // the same on all
+	var visible []string
+	for i, share := range sorted {
+		want[fmt.Sprintf("CUDA_DEVICE_MEMORY_LIMIT_%d", i)] = fmt.Sprintf("%dm", share.Amount.MemoryMiB)
+		visible = append(visible, share.UUID)
 	}
 	want["NVIDIA_VISIBLE_DEVICES"] = strings.Join(visible, ",")
 	return want
