@@ -28,6 +28,9 @@ func (s *Scratch) Check(n Node, p *Pod, a device.Allocation, from int) Reason {
 			return NotOnOneNUMANode
 		}
 	}
+	if !s.chainsOnOneNUMANode() {
+		return NotAligned
+	}
 	return Fits
 }
 

@@ -60,6 +60,9 @@ func Explain(n Node, p *Pod) Explanation {
 			reports[i] = s.report(&s.containers[i])
 		}
 	} else {
+		if reason == NotAligned || reason == NotOnOneNUMANode {
+			s.tieNearest()
+		}
 		for _, inits := range []bool{false, true} {
 			for i := range s.containers {
 				if c := &s.containers[i]; c.init == inits {

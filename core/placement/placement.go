@@ -62,11 +62,15 @@ type Selector struct {
 }
 
 // Pod is what is placed: one request per container position.
+//
+// With StrictFamily, containers that kubelet gives the ids of earlier init containers to (see chain) have
+// their devices on the same NUMA node as those, where a node has enough on one for each of them.
 type Pod struct {
 	Classes      phase.Pod
 	Requests     []device.Request // parallel to Classes
 	Selector     Selector
 	NUMABind     bool   // each container's devices lie on one NUMA node
+	StrictFamily string // type word of the family whose devices lie where kubelet's ids for them do; "" for none
 	DevicePolicy Policy // between devices of a node
 	NodePolicy   Policy // between nodes
 }

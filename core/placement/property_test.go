@@ -62,7 +62,7 @@ func TestFitIsExactlyWhatTheTwinFinds(t *testing.T) {
 			if searched < size.pods/1000 {
 				t.Errorf("only %d found by search alone", searched)
 			}
-			for _, reason := range []Reason{Fits, TooFewDevices, NotSelected, NoMemory, NoSlots, NoCores, Exclusive, CapacityTooSmall} {
+			for _, reason := range []Reason{Fits, TooFewDevices, NotSelected, NoMemory, NoSlots, NoCores, Exclusive, CapacityTooSmall, NotOnOneNUMANode, NotAligned} {
 				if seen[reason] == 0 {
 					t.Errorf("never %q: the random pods do not try it", reason)
 				}

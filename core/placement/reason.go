@@ -23,12 +23,13 @@ const (
 	Cordoned         // too many are
 	NeedsMore        // on a larger card the container's percentage, or the whole, is more than recorded
 	CapacityTooSmall // no set of devices could hold it even if nobody held anything
-	NotOnOneNUMANode // the pod is NUMA-bound and no node has enough devices that could hold it
+	NotOnOneNUMANode // containers must lie on one NUMA node, and no node has enough devices that could hold them
 
 	NoSlots    // what others hold leaves too few slots
 	NoMemory   // what others hold leaves too little memory
 	Exclusive  // a holder, or the container itself, shares with nobody
 	NoCores    // what others hold leaves too few cores, or none for a container without a limit
+	NotAligned // what others hold leaves too little on one NUMA node for containers that inherit device ids
 	Fragmented // each container would fit alone, but not all phases together
 
 	reasons // their number
@@ -54,6 +55,7 @@ var sentences = [reasons]string{
 	NoMemory:         "Insufficient GPU memory in the pod's phases",
 	Exclusive:        "GPUs in exclusive use or not free for it",
 	NoCores:          "Insufficient GPU cores in the pod's phases",
+	NotAligned:       "Insufficient GPUs on one NUMA node for containers that inherit device ids",
 	Fragmented:       "Insufficient GPUs for all of the pod's phases together",
 }
 

@@ -32,6 +32,7 @@ func devices(n int, memoryMiB, cores int64) device.Request {
 func (p *Pod) selecting(s Selector) *Pod { p.Selector = s; return p }
 func (p *Pod) spread() *Pod              { p.DevicePolicy, p.NodePolicy = Spread, Spread; return p }
 func (p *Pod) bound() *Pod               { p.NUMABind = true; return p }
+func (p *Pod) strict() *Pod              { p.StrictFamily = "NVIDIA"; return p }
 
 // numa puts the cards on NUMA nodes, one digit each.
 func (n Node) numa(nodes string) Node {
@@ -134,6 +135,27 @@ func TestFit(t *testing.T) {
 		{"the node where an init raises less on the whole, though it is fuller", cards(30, 65, 35, 35).numa("0011").with(0, 0, 60).with(2, 5, 0).with(3, 5, 0),
 			pod("IAAA", devices(2, 30, 0), ask(60, 0), ask(20, 50), ask(20, 50)).bound().spread(), "cd b c d", Fits},
 
+		// Strict: who inherits device ids from init containers is on their NUMA node.
+		{"not strict: the init goes where the room is", cards(20, 10).numa("01").with(1, 9, 0), pod("IA", ask(5, 0), ask(1, 0)), "a b", Fits},
+		{"strict: the app inherits", cards(20, 10).numa("01").with(1, 9, 0), pod("IA", ask(5, 0), ask(1, 0)).strict(), "a a", Fits},
+		{"the sidecar inherits and the app does not", cards(20, 16).numa("01"), pod("ISA", ask(20, 0), ask(5, 0), ask(16, 0)).strict(), "a a b", Fits},
+		{"an init hands on to the next", cards(20, 10).numa("01").with(1, 4, 0), pod("IIA", ask(10, 0), ask(2, 0), ask(1, 0)).strict(), "a a a", Fits},
+		{"a sidecar hands nothing on", cards(20, 10).numa("01"), pod("SIA", ask(18, 0), ask(5, 0), ask(5, 0)).strict(), "a b b", Fits},
+		{"two ids, two apps", cards(9, 9, 20, 9).numa("0011").with(1, 7, 0), pod("IAA", devices(2, 3, 0), ask(1, 0), ask(9, 0)).strict(), "cd c c", Fits},
+		{"a third finds none left", cards(9, 9, 9, 9).numa("0011"), pod("IAAA", devices(2, 1, 0), ask(9, 0), ask(9, 0), ask(9, 0)).strict(), "ab a b c", Fits},
+		{"two chains", cards(20, 11).numa("01"), pod("ISIA", ask(16, 0), ask(10, 0), ask(5, 0), ask(11, 0)).strict(), "a a b b", Fits},
+		{"no NUMA node has so many", cards(9, 9).numa("01"), pod("IA", ask(5, 0), devices(2, 5, 0)).strict(), "a ab", Fits},
+		{"the app goes where there is room for the init", cards(20, 20).numa("01").with(0, 15, 0).with(1, 3, 0), pod("SIA", ask(1, 0), ask(17, 0), ask(3, 0)).strict().spread(), "a b b", Fits},
+		{"where the pod's peak is least, though it is emptier", cards(10, 10, 10).numa("001").with(0, 0, 80).with(1, 5, 0), pod("IA", ask(9, 0), ask(4, 50)).strict(), "c c", Fits},
+		{"then by the policy", cards(20, 20).numa("01").with(1, 5, 0), pod("IA", ask(5, 0), ask(5, 0)).strict(), "b b", Fits},
+		{"by the other policy", cards(20, 20).numa("01").with(0, 5, 0), pod("IA", ask(5, 0), ask(5, 0)).strict().spread(), "b b", Fits},
+		{"not free together", cards(20, 10).numa("01").with(0, 1, 0), pod("ISA", ask(11, 0), ask(5, 0), ask(15, 0)).strict(), "", NotAligned},
+		{"they never were", cards(20, 10).numa("01"), pod("ISA", ask(20, 0), ask(6, 0), ask(15, 0)).strict(), "", NotOnOneNUMANode},
+		{"another reason first", cards(20, 10).numa("01").with(0, 15, 0), pod("IA", ask(20, 0), ask(1, 0)).strict(), "", NoMemory},
+		{"in MIG mode it is no device of kubelet's", cards(9, 9, 9).numa("011").but(2, mig), pod("IA", ask(5, 0), devices(2, 5, 0)).strict(), "a ab", Fits},
+		{"another family is not concerned", cards(9, 9).numa("01").but(1, onAMD), pod("IA", ask(5, 0), amd).strict(), "a b", CapacityTooSmall},
+		{"without NUMA nodes there is nothing to keep to", cards(9, 9).numa("00"), pod("IA", ask(9, 0), ask(5, 0)).strict().spread(), "a a", Fits},
+
 		// Which of several.
 		{"binpack: the fullest that fits", cards(16384, 16384, 16384).with(1, 5000, 0).with(2, 16000, 0), pod("A", ask(1000, 0)), "b", Fits},
 		{"spread: the emptiest", cards(16384, 16384, 16384).with(0, 100, 0).with(1, 5000, 0), pod("A", ask(1000, 0)).spread(), "c", Fits},
@@ -226,6 +248,8 @@ func TestCheck(t *testing.T) {
 		{"too many entries", cards(4000, 4000), p, append(a[:2:2], []device.Share{on("a", 1, 0)}), 0, Mismatch},
 		{"too few entries", cards(4000, 4000), p, a[:1], 0, Mismatch},
 		{"two NUMA nodes", cards(4000, 4000).numa("01"), pod("A", devices(2, 100, 0)).bound(), device.Allocation{{on("a", 100, 0), on("b", 100, 0)}}, 0, NotOnOneNUMANode},
+		{"strict, and the app is not where its ids will be", cards(4000, 4000).numa("01"), pod("IA", ask(3000, 0), ask(2000, 0)).strict(), a, 0, NotAligned},
+		{"strict, and it is", cards(4000, 4000).numa("11"), pod("IA", ask(3000, 0), ask(2000, 0)).strict(), a, 0, Fits},
 		{"sidecar and app together", cards(4000), pod("SA", ask(3000, 0), ask(2000, 0)), device.Allocation{{on("a", 3000, 0)}, {on("a", 2000, 0)}}, 0, NoMemory},
 		{"init and app together", cards(4000), p, device.Allocation{{on("a", 3000, 0)}, {on("a", 2000, 0)}}, 0, Fits},
 	}
@@ -300,5 +324,11 @@ func TestScratchAllocatesNothing(t *testing.T) {
 	n, p := hardest()
 	if got := testing.AllocsPerRun(10, func() { s.Fit(n, p) }); got != 0 {
 		t.Errorf("searched: %v allocations", got)
+	}
+	for name, n := range map[string]Node{"fits": benchNode(0), "refused": benchNode(30000)} {
+		p := benchPod().strict()
+		if got := testing.AllocsPerRun(10, func() { s.Fit(n, p) }); got != 0 {
+			t.Errorf("strict, %s: %v allocations", name, got)
+		}
 	}
 }

@@ -18,6 +18,8 @@ type Scratch struct {
 	peaks      []device.Amount // by device: the maximum of uses over the phases
 	ranks      []candidate     // devices that a container fits on, best first as far as sorted
 	search     search
+	chains     []chain // of containers that inherit device ids from each other
+	numaNodes  []int   // those that a chain may be on, in order
 
 	entries device.Allocation
 	shares  []device.Share
@@ -28,6 +30,7 @@ type Scratch struct {
 type container struct {
 	position    int
 	init        bool
+	chain       int // index into Scratch.chains, -1 for none
 	first, last int
 	request     *device.Request
 	chosen      []choice
@@ -72,9 +75,17 @@ func (s *Scratch) Rate(n Node, p *Pod) (float64, Reason) {
 	return s.score(), Fits
 }
 
-// place chooses devices for all containers: greedily, and when that fails by search.
+// place chooses devices for all containers.
 func (s *Scratch) place(n Node, p *Pod) Reason {
 	s.load(n, p, 0)
+	if len(s.chains) > 0 {
+		return s.placeChains()
+	}
+	return s.placeAll()
+}
+
+// placeAll chooses devices for all containers: greedily, and when that fails by search.
+func (s *Scratch) placeAll() Reason {
 	if s.greedy() {
 		return Fits
 	}
@@ -124,6 +135,9 @@ func (s *Scratch) load(n Node, p *Pod, from int) {
 			c.last = c.first
 		}
 	}
+	if s.chains = s.chains[:0]; p.StrictFamily != "" {
+		s.findChains()
+	}
 
 	s.rooms = resized(s.rooms, len(n.Devices))
 	for d := range n.Devices {
@@ -142,7 +156,7 @@ func (s *Scratch) addContainer(position int, init bool) {
 		chosen = s.containers[:k+1][k].chosen[:0]
 	}
 	s.containers = append(s.containers, container{
-		position: position, init: init, first: len(s.turns), request: &s.pod.Requests[position], chosen: chosen,
+		position: position, init: init, chain: -1, first: len(s.turns), request: &s.pod.Requests[position], chosen: chosen,
 	})
 }
 

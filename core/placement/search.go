@@ -131,7 +131,7 @@ func (s *Scratch) holds(d int, set uint) bool {
 				continue
 			}
 			ask := c.request.On(dev.Capacity.MemoryMiB)
-			if dev.Family != c.request.Family || s.rooms[d].refuses(&u, ask) != Fits {
+			if dev.Family != c.request.Family || c.chain >= 0 && s.chains[c.chain].excludes(dev) || s.rooms[d].refuses(&u, ask) != Fits {
 				return false
 			}
 			u.add(ask)
@@ -238,8 +238,9 @@ func (s *Scratch) descend(depth, state int) bool {
 	return false
 }
 
-// adopt places the long-lived containers as found, and the inits where they raise the peak least.
-func (s *Scratch) adopt() {
+// adopt places the long-lived containers as found, and the inits where they raise the peak least; find has
+// not looked at inits that meet nobody, so it says whether they could be placed.
+func (s *Scratch) adopt() bool {
 	q := &s.search
 	for depth, set := range q.taken {
 		d := q.order[depth]
@@ -250,5 +251,5 @@ func (s *Scratch) adopt() {
 			}
 		}
 	}
-	s.greedyInits()
+	return s.greedyInits()
 }

@@ -82,7 +82,7 @@ func (s *Scratch) choose(c *container) bool {
 	s.ranks = s.ranks[:0]
 	for d := range s.rooms {
 		r, dev := &s.rooms[d], &s.node.Devices[d]
-		if r.refusal != Fits || dev.Family != c.request.Family {
+		if r.refusal != Fits || dev.Family != c.request.Family || c.chain >= 0 && s.chains[c.chain].excludes(dev) {
 			continue
 		}
 		ask := c.request.On(dev.Capacity.MemoryMiB)

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -44,7 +45,89 @@ func valid(n Node, p *Pod, a device.Allocation, from int) bool {
 			}
 		}
 	}
+	return chainsHold(n, p, a, from)
+}
+
+// chainsHold reports whether containers that may get ids of one another lie on one NUMA node, as far as
+// any has enough devices for each of them.
+func chainsHold(n Node, p *Pod, a device.Allocation, from int) bool {
+	devices := map[int]int{} // by NUMA node
+	numa := map[string]int{} // by UUID
+	for _, d := range n.Devices {
+		numa[d.UUID] = d.NUMA
+		if d.Family == p.StrictFamily && d.Mode != device.MIG {
+			devices[d.NUMA]++
+		}
+	}
+	for _, chain := range kinship(p) {
+		numas, possible := map[int]bool{}, false
+		for _, count := range devices {
+			possible = possible || !slices.ContainsFunc(chain, func(i int) bool { return p.Requests[i].Devices > count })
+		}
+		for _, i := range chain {
+			for _, share := range a[i] {
+				if aliveFrom(p.Classes, i, from) {
+					numas[numa[share.UUID]] = true
+				}
+			}
+		}
+		if possible && len(numas) > 1 {
+			return false
+		}
+	}
 	return true
+}
+
+// kinship returns the sets of containers that may get ids of one another, by whatever ids kubelet picks. It
+// hands out ids as kubelet does, in every way there is.
+func kinship(p *Pod) [][]int {
+	if p.StrictFamily == "" {
+		return nil
+	}
+	kin := map[[2]int]bool{}
+	var allocate func(i, fresh int, kept map[int][]int) // kept: by id the inits that had it
+	allocate = func(i, fresh int, kept map[int][]int) {
+		for i < len(p.Classes) && (p.Requests[i].Family != p.StrictFamily || p.Requests[i].Devices == 0) {
+			i++
+		}
+		if i == len(p.Classes) {
+			return
+		}
+		ids := slices.Sorted(maps.Keys(kept))
+		reused := min(p.Requests[i].Devices, len(ids))
+		for _, set := range setsOf(len(ids), reused) {
+			next := maps.Clone(kept)
+			for _, k := range set {
+				for _, owner := range kept[ids[k]] {
+					kin[[2]int{owner, i}] = true
+				}
+				if delete(next, ids[k]); p.Classes[i] == phase.Init {
+					next[ids[k]] = append(slices.Clone(kept[ids[k]]), i)
+				}
+			}
+			if p.Classes[i] == phase.Init {
+				for k := range p.Requests[i].Devices - reused {
+					next[fresh+k] = []int{i}
+				}
+			}
+			allocate(i+1, fresh+p.Requests[i].Devices, next)
+		}
+	}
+	allocate(0, 0, map[int][]int{})
+
+	var sets [][]int
+	for i := range p.Classes {
+		var joined []int
+		sets = slices.DeleteFunc(sets, func(set []int) bool {
+			related := slices.ContainsFunc(set, func(j int) bool { return kin[[2]int{j, i}] })
+			if related {
+				joined = append(joined, set...)
+			}
+			return related
+		})
+		sets = append(sets, append(joined, i))
+	}
+	return slices.DeleteFunc(sets, func(set []int) bool { return len(set) < 2 })
 }
 
 // sound looks at one device in one phase. What others hold is no fault of a pod that is not there.
@@ -185,7 +268,7 @@ func randomHeld(r *rand.Rand, n Node) []device.Usage {
 
 // randomPod makes a pod of up to 6 containers, at most most of them with devices.
 func randomPod(r *rand.Rand, most int, n Node) *Pod {
-	p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NodePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(4) == 0}
+	p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NodePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(4) == 0, StrictFamily: pick(r, "", "", "N")}
 	inits := r.IntN(4)
 	for range inits {
 		p.Classes = append(p.Classes, pick(r, phase.Init, phase.Init, phase.Sidecar))

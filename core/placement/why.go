@@ -70,6 +70,8 @@ func (s *Scratch) refusal(c *container, d int) Reason {
 		return NoDevices
 	case s.rooms[d].refusal != Fits:
 		return s.rooms[d].refusal
+	case c.chain >= 0 && s.chains[c.chain].excludes(dev):
+		return NotAligned
 	case !ask.Within(dev.Capacity):
 		return CapacityTooSmall
 	}
@@ -84,35 +86,45 @@ func (s *Scratch) failure(r Reason) Reason {
 	switch {
 	case r.Unresolvable():
 		return r
-	case !s.would(func(d int, r *room) { r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false }):
+	case !s.would(s.empty, s.any):
 		return CapacityTooSmall
 	case r != Fits:
 		return r
-	case s.would(func(_ int, r *room) { r.free.MemoryMiB = plenty }):
+	case s.would(func(_ int, r *room) { r.free.MemoryMiB = plenty }, s.any):
 		return NoMemory
-	case s.would(func(_ int, r *room) { r.free.Slots = plenty }):
+	case s.would(func(_ int, r *room) { r.free.Slots = plenty }, s.any):
 		return NoSlots
-	case s.would(func(_ int, r *room) { r.free.Cores, r.limited = plenty, false }):
+	case s.would(func(_ int, r *room) { r.free.Cores, r.limited = plenty, false }, s.any):
 		return NoCores
-	case s.would(func(_ int, r *room) { r.free.Cores, r.limited, r.held, r.exclusive = plenty, false, false, false }):
+	case s.would(func(_ int, r *room) { r.free.Cores, r.limited, r.held, r.exclusive = plenty, false, false, false }, s.any):
 		return Exclusive
 	}
 	return Fragmented
 }
 
-// would reports whether the pod could fit if every device were as changed, in doubt true.
-func (s *Scratch) would(change func(d int, r *room)) bool {
+// empty makes a device one that nobody else holds anything of.
+func (s *Scratch) empty(d int, r *room) {
+	r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false
+}
+
+// any looks for any placement. complete tells that a failure is proof.
+func (s *Scratch) any() (found, complete bool) {
+	if s.greedy() {
+		return true, true
+	}
+	return s.find()
+}
+
+// would reports whether the pod could fit, by a way to look for it, if every device were as changed; in
+// doubt true.
+func (s *Scratch) would(change func(d int, r *room), look func() (found, complete bool)) bool {
 	for d := range s.rooms {
 		change(d, &s.rooms[d])
 	}
-	fits := s.greedy()
-	if !fits {
-		found, complete := s.find()
-		fits = found || !complete
-	}
+	found, complete := look()
 	for d := range s.rooms {
 		s.offer(d)
 	}
 	s.clear()
-	return fits
+	return found || !complete
 }
