@@ -7,6 +7,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/gen/classify"
 )
 
 // maxSelected bounds a selector's values: each is compared with every device of a cluster while
@@ -48,13 +49,37 @@ func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, 
 	if p.DevicePolicy, err = annotated(pod, wire.DevicePolicyAnnotation, wire.ParsePolicy, dev); err != nil {
 		return nil, err
 	}
+	alignment, err := Alignment(pod)
+	if err != nil {
+		return nil, err
+	}
+	if alignment == wire.Strict {
+		p.StrictFamily = refitFamily()
+	}
 	return p, nil
+}
+
+// refitFamily returns the type word of the family that supports refit; of the others nobody compares
+// devices with kubelet's ids.
+func refitFamily() string {
+	for _, f := range classify.Families() {
+		if f.Refit {
+			return f.Word
+		}
+	}
+	return ""
 }
 
 // Alignment returns whether and how the pod opted in to NUMA refit. The error names the annotation and
 // the accepted values.
 func Alignment(pod *corev1.Pod) (wire.Alignment, error) {
 	return annotated(pod, wire.NUMAAlignment, wire.ParseAlignment, wire.Recorded)
+}
+
+// Movable reports whether refit may change the pod's record between its binding and kubelet's report.
+func Movable(pod *corev1.Pod) bool {
+	alignment, err := Alignment(pod)
+	return err != nil || alignment != wire.Recorded
 }
 
 // annotated parses an annotation of the pod; a pod without it has the value absent.

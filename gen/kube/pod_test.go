@@ -177,7 +177,7 @@ func TestPlacementPod(t *testing.T) {
 		Classes:  phase.Pod{phase.App},
 		Requests: []device.Request{{Family: "NVIDIA", Devices: 1}},
 		Selector: placement.Selector{Family: "NVIDIA", UseUUIDs: []string{"G1", "G2"}, AvoidUUIDs: []string{"G3"}, UseModels: []string{"A100"}, AvoidModels: []string{"P40", "T4"}},
-		NUMABind: true, NodePolicy: placement.Spread, DevicePolicy: placement.Binpack,
+		NUMABind: true, StrictFamily: "NVIDIA", NodePolicy: placement.Spread, DevicePolicy: placement.Binpack,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -185,9 +185,11 @@ func TestPlacementPod(t *testing.T) {
 	if a, err := kube.Alignment(pod); err != nil || a != wire.Strict {
 		t.Errorf("alignment %v, %v; want strict", a, err)
 	}
-	plain, err := kube.PlacementPod(bound("p", nil, apps), placement.Spread, placement.Binpack)
-	if err != nil || plain.NodePolicy != placement.Spread || plain.DevicePolicy != placement.Binpack || plain.NUMABind {
-		t.Errorf("without annotations: %+v, %v; want the given policies", plain, err)
+	for _, pod := range []*corev1.Pod{bound("p", nil, apps), bound("p", nil, apps, wire.NUMAAlignment, "best-effort")} {
+		plain, err := kube.PlacementPod(pod, placement.Spread, placement.Binpack)
+		if err != nil || plain.NodePolicy != placement.Spread || plain.DevicePolicy != placement.Binpack || plain.NUMABind || plain.StrictFamily != "" {
+			t.Errorf("annotations %v: %+v, %v; want the given policies and no restriction", pod.Annotations, plain, err)
+		}
 	}
 }
 
@@ -204,9 +206,6 @@ func TestUnknownValues(t *testing.T) {
 	} {
 		pod := bound("p", nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")}, test.key, test.value)
 		_, err := kube.PlacementPod(pod, placement.Binpack, placement.Binpack)
-		if test.key == wire.NUMAAlignment {
-			_, err = kube.Alignment(pod)
-		}
 		if test.key == wire.ReleaseAnnotation {
 			var release phase.Release
 			if release, err = kube.Release(pod, phase.PerInit); release != phase.Hold {

@@ -24,6 +24,7 @@ type Pod struct {
 	// (a percentage, a whole card) is left out, and Settled is then false.
 	Charges map[string]ledger.Charge
 	Settled bool
+	Alone   bool // in its node's gate, see gate.Pod
 	// Shape is the same for pods that fit the same nodes.
 	Shape string
 }
@@ -55,7 +56,7 @@ func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	for family := range charges {
 		p.Settled = p.Settled && known[family]
 	}
-	p.Devices = true
+	p.Devices, p.Alone = true, kube.Movable(pod)
 	p.Ledger = kube.LedgerPod(pod, d.Release)
 	p.Ledger.Node, p.Ledger.Allocation, p.Ledger.Unreadable, p.Ledger.First = "", nil, "", 0
 	p.Shape = fmt.Sprintf("%#v", *p.Placement) // quoted: a model may have blanks in its name

@@ -28,6 +28,7 @@ func TestShape(t *testing.T) {
 		"two words":     {"nvidia.com/use-gputype": "NVIDIA,A100"},
 		"other list":    {"nvidia.com/nouse-gputype": "NVIDIA A100"},
 		"none":          nil,
+		"strict":        {"nvidia.com/use-gputype": "NVIDIA A100", "hami.io/numa-alignment": "strict"},
 		"and a bracket": {"nvidia.com/use-gputype": "NVIDIA A100] ["},
 	} {
 		if shape(annotations) == one {
@@ -36,5 +37,20 @@ func TestShape(t *testing.T) {
 	}
 	if again := shape(map[string]string{"nvidia.com/use-gputype": " NVIDIA A100, "}); again != one {
 		t.Errorf("%s and %s ask for the same", again, one)
+	}
+}
+
+// Whose record may change after it is bound is alone in its node's gate.
+func TestAlone(t *testing.T) {
+	for alignment, want := range map[string]bool{"": false, "best-effort": true, "strict": true} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
+		}}}}}
+		if alignment != "" {
+			pod.Annotations = map[string]string{"hami.io/numa-alignment": alignment}
+		}
+		if p, err := Read(pod, Defaults{}); err != nil || p.Alone != want {
+			t.Errorf("%q: alone %v (%v), want %v", alignment, p.Alone, err, want)
+		}
 	}
 }

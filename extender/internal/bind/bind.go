@@ -197,7 +197,7 @@ func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (devic
 	defer stop()
 	a, err := b.assume(p, node, nil)
 	for err == nil {
-		if err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a}); err != nil {
+		if err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a, Alone: p.Alone}); err != nil {
 			break
 		}
 		if err = b.May(patience); err != nil {

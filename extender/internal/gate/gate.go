@@ -2,7 +2,8 @@
 //
 // Kubelet's Allocate call does not say which pod it is for. So on each node at most one pod of ours may
 // be between "bound" and "devices allocated"; pods whose allocations are identical, position by
-// position, count as one, because a swap between them is no swap.
+// position, count as one, because a swap between them is no swap. (One that opted in to NUMA refit counts by
+// itself: its allocation may change while it is inside.)
 //
 // Who is inside is a fact about pods: bound, recorded, not terminal, not gone, and kubelet has not
 // reported on it yet (status.startTime is set only after admission or rejection). The gate is told
@@ -46,6 +47,7 @@ type Pod struct {
 	UID        string
 	Name       string            // namespace/name, for messages
 	Allocation device.Allocation // nil when it cannot be read: then it is identical to nothing
+	Alone      bool              // its allocation may yet change, so it is identical to nothing
 }
 
 type occupant struct {
@@ -176,12 +178,12 @@ func (g *Gate) tidy(node string, q *queue) {
 	}
 }
 
-// admit lets in, from the front, every pod that is identical to all inside.
+// admit lets in, from the front, every pod that counts as one with all inside.
 func (g *Gate) admit(node string, q *queue) {
 	for len(q.waiting) > 0 {
 		w := q.waiting[0]
 		for _, o := range q.inside {
-			if o.UID != w.UID && !Identical(o.Allocation, w.Allocation) {
+			if o.UID != w.UID && (o.Alone || w.Alone || !Identical(o.Allocation, w.Allocation)) {
 				return
 			}
 		}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
@@ -139,6 +142,39 @@ func TestUnreadableAllocationIsAlone(t *testing.T) {
 	}
 	s.Leave("a")
 	<-b
+}
+
+// A pod that opted in to NUMA refit may get another record while it is inside, and would then no longer be
+// identical to those beside it: it neither joins others nor is joined.
+func TestAPodThatMayMoveIsAlone(t *testing.T) {
+	mayMove := func(name string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Annotations: map[string]string{
+				"hami.io/vgpu-devices-allocated": ";G0,NVIDIA,1000,0:;", "hami.io/numa-alignment": "best-effort",
+			}},
+			Spec: corev1.PodSpec{NodeName: "n", Containers: make([]corev1.Container, 2)},
+		}
+	}
+	s := newStreet()
+	s.Observe(mayMove("a"))
+	b := s.enter(t.Context(), "n", named("b", 1000)) // would be identical
+	alone := named("c", 1000)
+	alone.Alone = true
+	c := s.enter(t.Context(), "n", alone)
+	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
+		t.Fatal(diff)
+	}
+	s.Leave("a")
+	if err := <-b; err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"ns/b"}, s.inside("n")); diff != "" {
+		t.Fatal(diff)
+	}
+	s.Leave("b")
+	if err := <-c; err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestFirstInFirstOut(t *testing.T) {

@@ -9,12 +9,11 @@ import (
 // Observe takes the truth about a pod: it is inside while it is bound, recorded, not terminal, and kubelet
 // has not reported on it.
 func (g *Gate) Observe(pod *corev1.Pod) {
-	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if pod.Spec.NodeName == "" || terminal || pod.Status.StartTime != nil || !kube.Recorded(pod) {
+	if !kube.InGate(pod) {
 		g.Leave(string(pod.UID))
 		return
 	}
-	p := Pod{UID: string(pod.UID), Name: pod.Namespace + "/" + pod.Name}
+	p := Pod{UID: string(pod.UID), Name: pod.Namespace + "/" + pod.Name, Alone: kube.Movable(pod)}
 	if a, err := kube.Allocation(pod); err == nil {
 		p.Allocation = a
 	}
