@@ -31,6 +31,8 @@ const (
 	socket = "phasegpu-nvidia.sock"
 	// readTimeout bounds one reading of the node's pods.
 	readTimeout = 10 * time.Second
+	// leaveTimeout bounds how long kubelet is served after the end has come, for pods on their way here.
+	leaveTimeout = 4 * time.Second
 )
 
 // run serves until ctx ends.
@@ -63,6 +65,7 @@ type plugin struct {
 	client    kubernetes.Interface
 	current   *inventory.Current
 	allocator *allocate.Allocator
+	following *kubelet.Following
 	kubelet   *kubelet.Server
 	metrics   *server.Metrics
 	log       *zap.Logger
@@ -89,20 +92,24 @@ func serve(ctx context.Context, o *options, client kubernetes.Interface, listene
 			log.Warn("caches of containers that are gone cannot be removed", zap.Error(err))
 		},
 	}
-	p.kubelet = &kubelet.Server{
-		Dir: o.kubeletDir, Socket: socket, Resource: resource, Told: p.registered,
-		Plugin: &kubelet.Plugin{Devices: p.current.Get, Allocator: server.Observed{Allocator: p.allocator, Metrics: p.metrics, Log: log}},
-	}
+	answers := &kubelet.Plugin{Devices: p.current.Get, Allocator: server.Observed{Allocator: p.allocator, Metrics: p.metrics, Log: log}}
+	p.following = &answers.Following
+	p.kubelet = &kubelet.Server{Dir: o.kubeletDir, Socket: socket, Resource: resource, Told: p.registered, Plugin: answers}
 	log.Info("serving", zap.String("node", o.node), zap.String("kubeletDir", o.kubeletDir), zap.Stringer("metricsListen", listener.Addr()))
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	// Kubelet is served for a little longer than all else.
+	serving, left := context.WithCancel(context.WithoutCancel(ctx))
+	defer left()
 	var running sync.WaitGroup
 	for _, part := range []func(context.Context) error{
 		p.cards,
-		p.kubelet.Run,
+		func(context.Context) error { return p.kubelet.Run(serving) },
 		func(ctx context.Context) error {
-			inventory.Publish(ctx, client, o.node, p.current, p.published)
+			defer left()
+			inventory.Publish(ctx, client, o.node, p.current, p.following.Get, p.published)
+			p.leave(context.WithoutCancel(ctx))
 			return nil
 		},
 		func(ctx context.Context) error { p.drift(ctx); return nil },
@@ -191,6 +198,34 @@ func (p *plugin) published(err error) {
 		return
 	}
 	p.log.Info("published the inventory")
+}
+
+// leave tells the scheduler to send nobody here, and returns when kubelet has allocated for those who were on
+// their way: without the plugin it would reject them.
+func (p *plugin) leave(ctx context.Context) {
+	if follows, _ := p.following.Get(); !follows {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := inventory.Withdraw(ctx, p.client, p.o.node, p.current); err != nil {
+		p.log.Warn("the inventory is not withdrawn; kubelet may reject pods until the plugin is back", zap.Error(err))
+		return
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	// What was placed before the scheduler knew may come a moment later.
+	for quiet := 0; quiet < 5; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		pods, err := p.pods(ctx, "")
+		if quiet++; err != nil || p.allocator.Awaited(pods) {
+			quiet = 0
+		}
+	}
 }
 
 // drift compares pods, records and kubelet's checkpoint from time to time.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,8 @@ type process struct {
 	dir  string
 	file string // the inventory
 	url  string
+	end  context.CancelFunc
+	wait func() // until it has ended
 }
 
 // start runs the plugin with the flags, beside a node n1.
@@ -70,11 +73,15 @@ func start(t *testing.T, flags ...string) *process {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- serve(ctx, o, p.Clientset, listener, zap.NewNop()) }()
-	t.Cleanup(func() {
-		end()
+	p.end = end
+	p.wait = sync.OnceFunc(func() {
 		if err := <-done; err != nil {
 			t.Errorf("serve: %v", err)
 		}
+	})
+	t.Cleanup(func() {
+		end()
+		p.wait()
 		_ = os.RemoveAll(dir)
 	})
 	return p
@@ -114,6 +121,9 @@ func (p *process) annotation() string {
 func TestServe(t *testing.T) {
 	p := start(t, "--isolation=none", "--replicas=2", "--memory-scaling=2")
 	eventually(t, "the annotation", func() bool { return strings.Contains(p.annotation(), `"devmem":49152`) })
+	if strings.Contains(p.annotation(), `"health":true`) {
+		t.Error("devices are offered that no kubelet would allocate")
+	}
 	eventually(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
 	k, err := standin.New(p.dir, "nvidia.com/gpu")
 	if err != nil {
@@ -123,12 +133,7 @@ func TestServe(t *testing.T) {
 	eventually(t, "the list", func() bool { return len(k.Devices()) == 4 })
 	eventually(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
 
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
-		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
-			Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
-		}}},
-	}
+	pod := placed()
 	if err := k.Admit(t.Context(), pod, nil); err == nil || !strings.Contains(err.Error(), "no pod with a record") {
 		t.Errorf("error %v, want one that says that no pod is pending", err)
 	}
@@ -165,6 +170,55 @@ func TestServe(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics do not say %s", want)
 		}
+	}
+}
+
+// placed is a pod that has got GPU-1.
+func placed() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
+		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
+			Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+		}}},
+	}
+}
+
+// Kubelet rejects what comes while nobody serves it, and tells of that late. So devices are offered while
+// kubelet follows the plugin's list and no longer, and a plugin that ends first allocates for the pod that is on
+// its way.
+func TestOffersWhatKubeletAllocates(t *testing.T) {
+	p := start(t, "--isolation=none")
+	offered := func() bool { return strings.Contains(p.annotation(), `"health":true`) }
+	k, err := standin.New(p.dir, "nvidia.com/gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "devices are offered", offered)
+	k.Stop()
+	eventually(t, "devices are withdrawn with kubelet", func() bool { return !offered() })
+	if k, err = standin.New(p.dir, "nvidia.com/gpu"); err != nil {
+		t.Fatal(err)
+	}
+	defer k.Stop()
+	eventually(t, "devices are offered again", offered)
+
+	pod, err := p.CoreV1().Pods("team").Create(t.Context(), placed(), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	eventually(t, "devices are withdrawn with the plugin", func() bool { return !offered() })
+	if err := k.Admit(t.Context(), pod, nil); err != nil {
+		t.Errorf("the pod that was on its way was rejected: %v", err)
+	}
+	now := metav1.Now()
+	pod.Status.StartTime = &now
+	if _, err := p.CoreV1().Pods("team").UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.wait()
+	if offered() {
+		t.Error("devices are offered by nobody")
 	}
 }
 

@@ -10,8 +10,11 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
 // Allocator answers kubelet's calls. It has no state.
@@ -23,9 +26,12 @@ type Allocator struct {
 	Devices    func() []device.Device // sorted by index
 	Isolation  isolation.Isolation
 	CDIKind    string // see isolation.Visible
-	// Left is told what earlier containers left behind and cannot be removed. That is no reason to refuse:
-	// a container could otherwise keep all after it from starting.
-	Left func(error)
+	// Refit asks the refit service; nil when there is none.
+	Refit func(ctx context.Context, question *refit.Request) (*refit.Answer, error)
+	// Told is told what is no reason to refuse: of the cache that an earlier container left behind and that
+	// cannot be removed (it could otherwise keep all after it from starting), and of a record that cannot be
+	// read when a container starts (which it must while the API server is away).
+	Told func(about string, err error)
 }
 
 // whose returns whose call this can be, at least one pod, and kubelet's checkpoint.
@@ -44,54 +50,37 @@ func (a *Allocator) whose(ctx context.Context, ids int) ([]turn, []kubelet.Entry
 		return nil, nil, err
 	}
 	for _, t := range turns {
-		if n := len(t.allocation[t.position]); n != ids {
+		if n := len(t.shares()); n != ids {
 			return nil, nil, fmt.Errorf("kubelet asks for %d of %s, expected was %s", ids, a.Resource, t.describe())
 		}
 	}
 	return turns, entries, nil
 }
 
-// Preferred implements kubelet.Allocator: replicas of the recorded devices, as far as there are any.
+// Preferred implements kubelet.Allocator: ids of the recorded devices, as far as there are any.
 func (a *Allocator) Preferred(ctx context.Context, available, must []string, size int) ([]string, error) {
-	turns, _, err := a.whose(ctx, size)
+	m := numaOf(a.Devices())
+	never := func(turn, []kubelet.Entry) bool { return false }
+	turns, _, err := a.settle(ctx, size, reach{may: m.ids(available), must: m.ids(must)}, never)
 	if err != nil {
 		return nil, err
 	}
-	return prefer(turns[0].allocation[turns[0].position], available, must, size), nil
-}
-
-// prefer chooses size of the available ids: the must ones, then one of each device that is not among them
-// yet, then any.
-func prefer(shares []device.Share, available, must []string, size int) []string {
-	chosen := slices.Clone(must)
-	has := func(uuid string) bool {
-		return slices.ContainsFunc(chosen, func(id string) bool { return kubelet.DeviceOf(id) == uuid })
-	}
-	available = slices.Sorted(slices.Values(available)) // kubelet's order is random
-	for _, s := range shares {
-		i := slices.IndexFunc(available, func(id string) bool { return kubelet.DeviceOf(id) == s.UUID })
-		if len(chosen) < size && i >= 0 && !has(s.UUID) {
-			chosen = append(chosen, available[i])
-		}
-	}
-	for _, id := range available {
-		if len(chosen) < size && !slices.Contains(chosen, id) {
-			chosen = append(chosen, id)
-		}
-	}
-	return chosen
+	return prefer(m, turns[0].shares(), available, must, size), nil
 }
 
 // Allocate implements kubelet.Allocator: the container whose turn it is gets the devices of its record,
 // whatever the ids.
 func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
-	turns, entries, err := a.whose(ctx, len(ids))
+	devices := a.Devices()
+	nodes := numaOf(devices).ids(ids)
+	turns, entries, err := a.settle(ctx, len(ids), reach{may: nodes, must: nodes}, func(t turn, entries []kubelet.Entry) bool {
+		return a.asked(t, ids, entries)
+	})
 	if err != nil {
 		return nil, err
 	}
 	t := turns[0]
-	devices := a.Devices()
-	shares, err := isolation.Sort(t.allocation[t.position], devices)
+	shares, err := isolation.Sort(t.shares(), devices)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.describe(), err)
 	}
@@ -115,9 +104,12 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 		live[i] = e.Response
 	}
 	if err := a.Isolation.Sweep(live); err != nil {
-		a.Left(err)
+		a.Told("cache", err)
 	}
 	answer := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}, Annotations: map[string]string{EntryAnnotation: entry(turns)}}
+	if t.alignment != wire.Recorded {
+		answer.Annotations[DevicesAnnotation] = strings.Join(uuids(t.shares()), ",")
+	}
 	c := isolation.Container{PodUID: string(t.pod.UID), Name: t.container(), Shares: shares}
 	isolation.Visible(answer, c, a.CDIKind)
 	if err := a.Isolation.Apply(answer, c); err != nil {
@@ -141,9 +133,9 @@ func meant(e kubelet.Entry) bool {
 }
 
 // PreStart implements kubelet.Allocator: a container may start when the answer kubelet holds for it was
-// meant for it. Nothing but kubelet's checkpoint is asked, so containers restart while the API server is
+// meant for it. Nothing but kubelet's checkpoint is needed, so containers restart while the API server is
 // away. An init container and one after it may hold the same ids; then both must be right.
-func (a *Allocator) PreStart(_ context.Context, ids []string) error {
+func (a *Allocator) PreStart(ctx context.Context, ids []string) error {
 	entries, err := a.Checkpoint()
 	if err != nil {
 		return err
@@ -159,11 +151,56 @@ func (a *Allocator) PreStart(_ context.Context, ids []string) error {
 			return fmt.Errorf("container %s of pod UID %s holds devices that were meant for %s, so it must not start: delete the pod",
 				e.Container, e.PodUID, intended(e))
 		}
+		if err := a.moved(ctx, e); err != nil {
+			return err
+		}
 	}
 	if !found {
 		return fmt.Errorf("kubelet's checkpoint knows no container with %s ids %v", a.Resource, ids)
 	}
 	return nil
+}
+
+// moved says that a container was given other devices than its pod's record names now. A refit whose
+// answer did not come in time may have been carried out all the same, after the container was served.
+func (a *Allocator) moved(ctx context.Context, e kubelet.Entry) error {
+	given, ok := e.Response.Annotations[DevicesAnnotation]
+	if !ok {
+		return nil // its record cannot change
+	}
+	ctx, cancel := context.WithTimeout(ctx, refit.Budget)
+	defer cancel()
+	pods, err := a.Pods(ctx)
+	if err != nil {
+		a.Told("record", fmt.Errorf("container %s of pod UID %s starts, whatever its record says now: %w", e.Container, e.PodUID, err))
+		return nil
+	}
+	for i := range pods {
+		if string(pods[i].UID) != e.PodUID {
+			continue
+		}
+		if recorded, differs := elsewhere(&pods[i], e); differs {
+			return fmt.Errorf("container %s of pod %s/%s was given %s and is now recorded on %s, where its memory is booked, so it must not start: delete the pod",
+				e.Container, pods[i].Namespace, pods[i].Name, given, recorded)
+		}
+	}
+	return nil
+}
+
+// elsewhere reports whether an entry's answer says which devices it gives, and the pod's record names
+// others.
+func elsewhere(pod *corev1.Pod, e kubelet.Entry) (recorded string, differs bool) {
+	given, ok := e.Response.Annotations[DevicesAnnotation]
+	allocation, err := kube.Allocation(pod)
+	if !ok || err != nil {
+		return "", false // that it cannot be read is told elsewhere
+	}
+	for i, shares := range allocation {
+		if kube.Container(&pod.Spec, i).Name == e.Container {
+			recorded = strings.Join(uuids(shares), ",")
+		}
+	}
+	return recorded, recorded != given
 }
 
 func intended(e kubelet.Entry) string {

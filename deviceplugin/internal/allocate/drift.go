@@ -13,6 +13,7 @@ type Drift struct {
 	Gone     int // kubelet keeps devices for a container whose pod the API server has no more, or as ended
 	Strayed  int // a container got what was meant for another; it is not started
 	Unserved int // a container of a pod that kubelet has admitted has a record but no devices
+	Moved    int // a container was given other devices than its record names now
 	Unbooked int // a container has devices but its pod no record, so that no book charges it
 }
 
@@ -35,6 +36,10 @@ func (a *Allocator) Drift(pods []corev1.Pod, entries []kubelet.Entry) Drift {
 			d.Strayed++
 		case !kube.Recorded(pod):
 			d.Unbooked++
+		default:
+			if _, differs := elsewhere(pod, e); differs {
+				d.Moved++
+			}
 		}
 	}
 	got := served(entries)

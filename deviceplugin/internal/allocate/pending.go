@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -16,10 +17,15 @@ import (
 // commas between, for pods with identical allocations.
 const EntryAnnotation = "phasegpu.io/entry"
 
+// DevicesAnnotation of an answer names the devices that a container of a pod that opted in to NUMA refit was
+// given: their UUIDs, with commas between.
+const DevicesAnnotation = "phasegpu.io/devices"
+
 // turn is a pending pod and the container whose call comes next.
 type turn struct {
 	pod        *corev1.Pod
 	allocation device.Allocation
+	alignment  wire.Alignment
 	position   int
 	begun      bool // an earlier container of the pod has its ids
 }
@@ -28,18 +34,33 @@ func (t turn) name() string { return t.pod.Namespace + "/" + t.pod.Name }
 
 func (t turn) container() string { return kube.Container(&t.pod.Spec, t.position).Name }
 
+// shares is what the container is recorded to have.
+func (t turn) shares() []device.Share { return t.allocation[t.position] }
+
 // entry is the turn's part of an entry annotation.
 func (t turn) entry() string { return string(t.pod.UID) + "/" + t.container() }
 
 // describe names the pod and what it waits for.
 func (t turn) describe() string {
-	return fmt.Sprintf("pod %s, container %s (%d devices recorded)", t.name(), t.container(), len(t.allocation[t.position]))
+	return fmt.Sprintf("pod %s, container %s (%d devices recorded)", t.name(), t.container(), len(t.shares()))
 }
 
 // pending reports whether kubelet may yet allocate for a pod on its node.
 func pending(pod *corev1.Pod) bool {
 	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return !terminal && pod.Status.StartTime == nil
+}
+
+// Awaited reports whether kubelet may yet ask for devices for one of the pods.
+func (a *Allocator) Awaited(pods []corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		for i := range containers(&pod) {
+			if pending(&pod) && asks(&pod, i, a.Resource) > 0 {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // asks returns how many ids of the resource kubelet gives to the container at a position. Kubelet looks at
@@ -125,6 +146,9 @@ func (a *Allocator) next(pod *corev1.Pod, got map[string]bool) (*turn, error) {
 	var err error
 	if t.allocation, err = kube.Allocation(pod); err != nil {
 		return nil, fmt.Errorf("pod %s: its record cannot be read, and nothing is allocated on node %s while it is pending: %w", t.name(), a.Node, err)
+	}
+	if t.alignment, err = kube.Alignment(pod); err != nil {
+		return nil, fmt.Errorf("pod %s: %w (nothing is allocated on node %s while it is pending)", t.name(), err, a.Node)
 	}
 	return &t, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,11 @@ const retryAfter = 2 * time.Second
 // Publish keeps the node's inventory annotation equal to the current devices until ctx ends: it patches
 // when the two differ and at no other time. It watches its own node, because an annotation can be lost (a
 // node is deleted and registered again) or edited. done is told of every patch.
-func Publish(ctx context.Context, client kubernetes.Interface, node string, current *Current, done func(error)) {
+//
+// offered reports whether kubelet would allocate now, and returns a channel that is closed when that changes.
+// While it would not, all devices are published as unhealthy: kubelet itself needs up to 10 s to say so, and
+// rejects what is placed there meanwhile.
+func Publish(ctx context.Context, client kubernetes.Interface, node string, current *Current, offered func() (bool, <-chan struct{}), done func(error)) {
 	seen := make(chan struct{}, 1)
 	wake := func() {
 		select {
@@ -46,6 +51,10 @@ func Publish(ctx context.Context, client kubernetes.Interface, node string, curr
 	var answered any // the node as it was seen when the last patch went through; what it did is seen later
 	for {
 		devices, known, changed := current.Get()
+		offer, turned := offered()
+		if !offer {
+			devices = unhealthy(devices)
+		}
 		var retry <-chan time.Time
 		if object, exists, _ := informer.GetStore().GetByKey(node); exists && known && object != answered {
 			if patched, err := publish(ctx, client, object.(*corev1.Node), devices); patched {
@@ -61,10 +70,38 @@ func Publish(ctx context.Context, client kubernetes.Interface, node string, curr
 		case <-ctx.Done():
 			return
 		case <-changed:
+		case <-turned:
 		case <-seen:
 		case <-retry:
 		}
 	}
+}
+
+// Withdraw publishes all devices as unhealthy, if any are known: nobody will serve them soon.
+func Withdraw(ctx context.Context, client kubernetes.Interface, node string, current *Current) error {
+	devices, known, _ := current.Get()
+	if !known {
+		return nil
+	}
+	now, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, node).String()})
+	if err != nil {
+		return fmt.Errorf("withdrawing the inventory of node %s: %w", node, err)
+	}
+	for i := range now.Items {
+		if _, err := publish(ctx, client, &now.Items[i], unhealthy(devices)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unhealthy returns devices none of which is healthy.
+func unhealthy(devices []device.Device) []device.Device {
+	devices = slices.Clone(devices)
+	for i := range devices {
+		devices[i].Healthy = false
+	}
+	return devices
 }
 
 // publish patches the node unless its annotation says what it should.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -32,11 +33,11 @@ func TestPublish(t *testing.T) {
 		}
 		return false, nil, nil
 	})
-	current := &Current{}
+	current, offer := &Current{}, &offer{is: true}
 	ctx, end := context.WithCancel(t.Context())
 	results, done := make(chan error, 100), make(chan struct{})
 	go func() {
-		Publish(ctx, client, "n1", current, func(err error) { results <- err })
+		Publish(ctx, client, "n1", current, offer.get, func(err error) { results <- err })
 		close(done)
 	}()
 	defer func() { end(); <-done }()
@@ -75,6 +76,17 @@ func TestPublish(t *testing.T) {
 	want = set(Card{UUID: "a", MemoryMiB: 10})
 	await(want)
 
+	// A healthy device that kubelet would not allocate is not published as one.
+	all := set(Card{UUID: "a", MemoryMiB: 10, Healthy: true})
+	await(all)
+	offer.set(false)
+	await(want)
+	offer.set(true)
+	await(all)
+	want = set(Card{UUID: "a", MemoryMiB: 10})
+	await(want)
+	patches.Add(-4)
+
 	// An edit is undone.
 	edited, _ := client.CoreV1().Nodes().Get(ctx, "n1", metav1.GetOptions{})
 	edited.Annotations = map[string]string{annotation: "[]"}
@@ -94,6 +106,57 @@ func TestPublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(want)
+}
+
+// offer is whether kubelet would allocate.
+type offer struct {
+	mu      sync.Mutex
+	is      bool
+	changed chan struct{}
+}
+
+func (o *offer) get() (bool, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.changed == nil {
+		o.changed = make(chan struct{})
+	}
+	return o.is, o.changed
+}
+
+func (o *offer) set(is bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.is = is
+	close(o.changed)
+	o.changed = nil
+}
+
+func TestWithdraw(t *testing.T) {
+	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	current := &Current{}
+	if err := Withdraw(t.Context(), client, "n1", current); err != nil || len(client.Actions()) > 0 {
+		t.Errorf("error %v, requests %v: nothing is known that could be withdrawn", err, client.Actions())
+	}
+	devices, err := Shape{Replicas: 2, MemoryScaling: 1}.Devices([]Card{{UUID: "a", MemoryMiB: 10, Healthy: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	current.Set(devices)
+	if err := Withdraw(t.Context(), client, "n1", current); err != nil {
+		t.Fatal(err)
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := wire.DecodeInventory(Family, node.Annotations[annotation], 1)
+	if err != nil || len(got) != 1 || got[0].Healthy {
+		t.Errorf("published is %+v, error %v; want one device that is not healthy", got, err)
+	}
+	if now, _, _ := current.Get(); !now[0].Healthy {
+		t.Error("the card itself was made unhealthy")
+	}
 }
 
 func TestNothingIsPublishedBeforeTheInventoryIsKnown(t *testing.T) {

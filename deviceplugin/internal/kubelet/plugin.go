@@ -31,6 +31,7 @@ type Plugin struct {
 	// Devices returns the devices as they are now and a channel that is closed when they change.
 	Devices   func() (devices []device.Device, known bool, changed <-chan struct{})
 	Allocator Allocator
+	Following Following
 }
 
 // GetDevicePluginOptions asks kubelet for its optional calls.
@@ -44,11 +45,17 @@ func options() *pluginapi.DevicePluginOptions {
 
 // ListAndWatch sends the replicas now and whenever they change.
 func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+	follows := false
 	for {
 		devices, known, changed := p.Devices()
 		if known {
 			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: Replicas(devices)}); err != nil {
 				return err
+			}
+			if !follows {
+				follows = true
+				p.Following.add(1)
+				defer p.Following.add(-1)
 			}
 		}
 		select {
