@@ -163,7 +163,7 @@ func of(r placement.Reason) Reason {
 		return NeedsMore
 	case placement.CapacityTooSmall:
 		return CapacityTooSmall
-	case placement.NotOnOneNUMANode:
+	case placement.NotOnOneNUMANode, placement.NotAligned:
 		return NotOnOneNUMANode
 	case placement.NoSlots:
 		return NoSlots
