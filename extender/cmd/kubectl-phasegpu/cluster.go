@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the ways to log in that kubectl knows
 	"k8s.io/client-go/tools/clientcmd"
@@ -20,6 +21,7 @@ import (
 // cluster is the cluster of the user's kubeconfig.
 type cluster struct {
 	client    corev1client.CoreV1Interface
+	leases    coordinationv1client.LeasesGetter
 	namespace string
 }
 
@@ -53,7 +55,11 @@ func (o *options) cluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{client, namespace}, nil
+	leases, err := coordinationv1client.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{client, leases, namespace}, nil
 }
 
 // pods adds the pods of these names; one that cannot be read is a problem of the set.
@@ -76,45 +82,66 @@ func (c *cluster) podsWithDevices(ctx context.Context, set *input.Set, everywher
 		namespace = metav1.NamespaceAll
 	}
 	return c.eachPod(ctx, namespace, metav1.ListOptions{LabelSelector: selector}, func(pod *corev1.Pod) {
-		source := input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}
-		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+		if kube.Asks(&pod.Spec) {
+			set.Pods = append(set.Pods, fromCluster(pod))
+		}
 	})
+}
+
+func fromCluster(pod *corev1.Pod) input.Pod {
+	return input.Pod{Pod: pod, Source: input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}, Kind: "Pod"}
 }
 
 // state adds what pods are placed on: the nodes, the pods with devices on them, and the quotas.
 func (c *cluster) state(ctx context.Context, set *input.Set) error {
-	nodes, err := c.client.Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("nodes cannot be listed (give --nodes FILE instead): %w", err)
-	}
-	for i := range nodes.Items {
-		set.Nodes = append(set.Nodes, &nodes.Items[i])
-	}
 	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	err = c.eachPod(ctx, metav1.NamespaceAll, bound, func(pod *corev1.Pod) {
-		source := input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}
-		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+	err := c.each(ctx, bound, collector{
+		node:  func(node *corev1.Node) { set.Nodes = append(set.Nodes, node) },
+		pod:   func(pod *corev1.Pod) { set.Pods = append(set.Pods, fromCluster(pod)) },
+		quota: func(quota *corev1.ResourceQuota) { set.Quotas = append(set.Quotas, quota) },
 	})
 	if err != nil {
-		return err
-	}
-	quotas, err := c.client.ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("quotas cannot be listed (give --nodes FILE instead): %w", err)
-	}
-	for i := range quotas.Items {
-		set.Quotas = append(set.Quotas, &quotas.Items[i])
+		return fmt.Errorf("%w (give --nodes FILE instead)", err)
 	}
 	return nil
 }
 
-// eachPod lists pods page by page and keeps none that asks for no device.
+// collector takes the objects that the books are made of.
+type collector struct {
+	node  func(*corev1.Node)
+	pod   func(*corev1.Pod)
+	quota func(*corev1.ResourceQuota)
+}
+
+// each lists nodes, pods with devices and quotas.
+func (c *cluster) each(ctx context.Context, pods metav1.ListOptions, to collector) error {
+	nodes, err := c.client.Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("nodes cannot be listed: %w", err)
+	}
+	for i := range nodes.Items {
+		to.node(&nodes.Items[i])
+	}
+	if err := c.eachPod(ctx, metav1.NamespaceAll, pods, to.pod); err != nil {
+		return err
+	}
+	quotas, err := c.client.ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("quotas cannot be listed: %w", err)
+	}
+	for i := range quotas.Items {
+		to.quota(&quotas.Items[i])
+	}
+	return nil
+}
+
+// eachPod lists pods page by page, all as of one moment, and keeps none that has to do with no device.
 func (c *cluster) eachPod(ctx context.Context, namespace string, options metav1.ListOptions, each func(*corev1.Pod)) error {
 	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return c.client.Pods(namespace).List(ctx, options)
 	})
 	err := list.EachListItem(ctx, options, func(object runtime.Object) error {
-		if pod := object.(*corev1.Pod); kube.Asks(&pod.Spec) {
+		if pod := object.(*corev1.Pod); kube.Tracked(pod) {
 			each(pod)
 		}
 		return nil

@@ -99,7 +99,7 @@ func api(t *testing.T) *httptest.Server {
 			w.WriteHeader(http.StatusNotFound)
 			answer("Status", metav1.Status{Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404, Message: `pods "` + parts[1] + `" not found`})
 		case parts[0] == "pods":
-			answer("PodList", page(pods, namespace, r))
+			answer("PodList", pageOf(pods, namespace, r))
 		default:
 			t.Errorf("unexpected request for %s", r.URL)
 			http.NotFound(w, r)
@@ -109,7 +109,7 @@ func api(t *testing.T) *httptest.Server {
 	return server
 }
 
-func page(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList {
+func pageOf(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList {
 	var all []corev1.Pod
 	for _, p := range pods {
 		bound := r.URL.Query().Get("fieldSelector") == "spec.nodeName!="

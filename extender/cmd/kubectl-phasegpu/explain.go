@@ -24,6 +24,8 @@ a pod of several families has one total over all of them.
 
 func runExplain(ctx context.Context, args []string, s streams) (int, error) {
 	o := newOptions("explain", explainUsage, s)
+	o.readsFiles()
+	o.readsPods()
 	all := o.BoolP("all-namespaces", "A", false, "pods of all namespaces")
 	selector := o.StringP("selector", "l", "", "label `selector` of pods")
 	release, err := o.parse(args, &s)

@@ -29,6 +29,8 @@ In JSON a pod that fits nowhere has node and allocation null, and only such a po
 
 func runFit(ctx context.Context, args []string, s streams) (int, error) {
 	o := newOptions("fit", fitUsage, s)
+	o.readsFiles()
+	o.readsPods()
 	nodeFiles := o.StringArray("nodes", nil, "`file` with Node manifests, directory, or -; may be repeated")
 	nodePolicy := o.String("node-policy", "binpack", "`policy` between nodes of pods without the annotation: binpack or spread")
 	devicePolicy := o.String("device-policy", "binpack", "`policy` between devices of pods without the annotation: binpack or spread")

@@ -1,5 +1,5 @@
 // Command kubectl-phasegpu is `kubectl phasegpu`: it tells what pods ask for and hold of devices, and
-// where they would fit, from files or from a cluster.
+// where they would fit, from files or from a cluster, and whether the extender's books are right.
 package main
 
 import (
@@ -25,7 +25,7 @@ var version, commit = "dev", "unknown"
 // Exit codes.
 const (
 	exitFine     = 0
-	exitNegative = 1 // a pod does not fit
+	exitNegative = 1 // a pod does not fit, the books drift
 	exitBadInput = 2
 )
 
@@ -62,9 +62,10 @@ Usage:
   kubectl phasegpu explain POD... [-n NS]     explain pods of the cluster
   kubectl phasegpu fit -f FILE --nodes FILE   place pods on nodes, both from files
   kubectl phasegpu fit -f FILE                place pods on the cluster as it is now
+  kubectl phasegpu audit                      compare the extender's books with a recomputation
   kubectl phasegpu version
 
-Each command has its own --help. Exit codes: 0 fine, 1 a pod does not fit, 2 bad input.
+Each command has its own --help. Exit codes: 0 fine, 1 a pod does not fit or the books drift, 2 bad input.
 `
 
 // run carries out a command line and returns the exit code.
@@ -79,12 +80,14 @@ func run(ctx context.Context, args []string, s streams) int {
 		code, err = runExplain(ctx, args[1:], s)
 	case "fit":
 		code, err = runFit(ctx, args[1:], s)
+	case "audit":
+		code, err = runAudit(ctx, args[1:], s)
 	case "version":
 		_, err = fmt.Fprintf(s.out, "kubectl-phasegpu %s (commit %s) %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	case "help", "-h", "--help":
 		_, err = fmt.Fprint(s.out, usage)
 	default:
-		err = fmt.Errorf("%q is no command: use explain, fit, version or help", command)
+		err = fmt.Errorf("%q is no command: use explain, fit, audit, version or help", command)
 	}
 	switch {
 	case err == nil:

@@ -130,8 +130,9 @@ func TestCommandLine(t *testing.T) {
 		{"-h", []string{"-h"}, 0, "kubectl phasegpu fit", ""},
 		{"help of explain", []string{"explain", "--help"}, 0, "--release policy", ""},
 		{"help of fit", []string{"fit", "-h"}, 0, "--nodes file", ""},
+		{"help of audit", []string{"audit", "-h"}, 0, "pods/proxy", ""},
 		{"version", []string{"version"}, 0, "kubectl-phasegpu ", ""},
-		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use explain, fit, version or help`},
+		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use explain, fit, audit, version or help`},
 		{"unknown flag", []string{"explain", "--frob"}, 2, "", "unknown flag: --frob"},
 		{"unknown output", []string{"explain", "-f", "-", "-o", "yaml"}, 2, "", "-o yaml is unknown: use text or json"},
 		{"unknown release", []string{"explain", "-f", "-", "--release", "never"}, 2, "", `--release: release policy "never" is unknown: use per-init, all-inits or hold`},
@@ -145,6 +146,10 @@ func TestCommandLine(t *testing.T) {
 		{"no kubeconfig", []string{"explain", "pod", "--kubeconfig", "no-such"}, 2, "", "no cluster to ask"},
 		{"no kubeconfig for fit", []string{"fit", "-f", "-", "--kubeconfig", "no-such"}, 2, "", "offline, give --nodes FILE"},
 		{"standard input twice", []string{"explain", "-f", "-", "-f", "-"}, 2, "", "standard input (-) can be read only once"},
+		{"audit of a name", []string{"audit", "pod"}, 2, "", `"pod": audit takes no arguments`},
+		{"audit of objects alone", []string{"audit", "-f", "x"}, 2, "", "give the books to compare with --ledger FILE"},
+		{"no kubeconfig for audit", []string{"audit", "--kubeconfig", "no-such"}, 2, "", "offline, give --ledger FILE and -f FILE"},
+		{"standard input twice for audit", []string{"audit", "--ledger", "-", "-f", "-"}, 2, "", "standard input (-) can be read only once"},
 		{"standard input twice over", []string{"fit", "-f", "-", "--nodes", "-"}, 2, "", "standard input (-) can be read only once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

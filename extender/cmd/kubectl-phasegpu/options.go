@@ -31,20 +31,28 @@ type options struct {
 }
 
 func newOptions(command, usage string, s streams) *options {
-	o := &options{FlagSet: pflag.NewFlagSet(command, pflag.ContinueOnError)}
+	o := &options{FlagSet: pflag.NewFlagSet(command, pflag.ContinueOnError), release: phase.PerInit.String()}
 	o.SortFlags = false
 	o.SetOutput(s.out)
 	o.Usage = func() {
 		fmt.Fprintf(s.out, "%s\nFlags:\n%s", usage, o.FlagUsages())
 	}
-	o.StringArrayVarP(&o.files, "filename", "f", nil, "manifest `file`, directory, or - for standard input; may be repeated")
 	o.StringVarP(&o.output, "output", "o", "text", "`format`: text or json")
-	o.StringVar(&o.release, "release", phase.PerInit.String(), "release `policy` of pods without the annotation: per-init, all-inits or hold")
-	o.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none")
 	o.StringVar(&o.kubeconfig, "kubeconfig", "", "`path` of the kubeconfig")
 	o.StringVar(&o.context, "context", "", "kubeconfig `context`")
 	o.BoolVar(&o.ascii, "ascii", false, "draw with ASCII only")
 	return o
+}
+
+// readsFiles adds the flag of manifests.
+func (o *options) readsFiles() {
+	o.StringArrayVarP(&o.files, "filename", "f", nil, "manifest `file`, directory, or - for standard input; may be repeated")
+}
+
+// readsPods adds the flags of commands about pods.
+func (o *options) readsPods() {
+	o.StringVar(&o.release, "release", o.release, "release `policy` of pods without the annotation: per-init, all-inits or hold")
+	o.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none")
 }
 
 // parse reads the command line and checks what all commands check. files are further lists of files.

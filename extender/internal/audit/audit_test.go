@@ -243,13 +243,13 @@ func TestDrift(t *testing.T) {
 			l.Namespaces[0].Used[0].Cores = 0
 			l.Namespaces[0].Quotas[0].Used++
 		}, []string{
-			"device G1 on node n1 700/0; 0 slots, 700 MiB, 0% cores of what the books have is of no pod in them",
-			"namespace ml, NVIDIA 21000/21000; 0 slots, 0 MiB, -60% cores of what the books have is of no pod in them",
+			"device G1 on node n1 700/0; 700 MiB more in the books than their own pods hold",
+			"namespace ml, NVIDIA 21000/21000; -60 % cores more in the books than their own pods hold",
 			"quota ml/team, limits.nvidia.com/gpumem; 21001 used in the books, 21000 by its pods",
 		}, nil},
 		{"sums of books that changed while they were read say nothing", usual, usual, nil, func(l *page.Ledger) {
 			l.Consistent, l.Nodes[0].Devices[1].Reserved.MemoryMiB = false, 700
-		}, nil, []string{"device G1 on node n1 700/0; 0 slots, 700 MiB, 0% cores of what the books have is of no pod in them"}},
+		}, nil, []string{"device G1 on node n1 700/0; 700 MiB more in the books than their own pods hold"}},
 		{"devices and nodes", change(func(w *world) {
 			w.nodes[0] = node("n1")
 			w.nodes[0].Annotations["hami.io/device-cordon"] = "G1"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
@@ -146,9 +147,23 @@ func (d differences) sums(want, got *books) {
 	}
 	for k, r := range rest {
 		if !r.IsZero() {
-			d.other(k, "%v of what the books have is of no pod in them", r)
+			d.other(k, "%s more in the books than their own pods hold", parts(r))
 		}
 	}
+}
+
+// parts writes what of an amount is not zero.
+func parts(a device.Amount) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		unit string
+	}{{a.MemoryMiB, "MiB"}, {a.Slots, "slots"}, {a.Cores, "% cores"}} {
+		if p.n != 0 {
+			parts = append(parts, fmt.Sprint(p.n, " ", p.unit))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // quota compares a line of a ResourceQuota. What its pods are charged is the namespace's line.

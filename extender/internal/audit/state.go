@@ -82,7 +82,7 @@ func (s *State) Notes() []Note {
 	for at, d := range b.devices {
 		if d.listed && !d.reserved.Within(d.capacity) {
 			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node,
-				fmt.Sprintf("%v reserved of %v: containers ran again after their memory went to others, or the device shrank", d.reserved, d.capacity)})
+				fmt.Sprintf("has %s and %s are reserved: containers ran again after their memory went to others, or the device shrank", parts(d.capacity), parts(d.reserved))})
 		}
 	}
 	slices.SortFunc(notes, func(x, y Note) int { return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.Note, y.Note)) })

@@ -94,7 +94,11 @@ func (d *drawing) line(l *Line) {
 	if l.Books != nil && *l.Books != *l.Recomputed {
 		add("in all", l.Books, l.Recomputed, "")
 	}
-	for _, c := range l.Pods {
+	pods := l.Pods
+	if kind(l.Kind) == quotaKind {
+		pods = nil // they are the namespace's, whose line is just above
+	}
+	for _, c := range pods {
 		why := c.Why
 		if c.Unsettled != "" {
 			why += "; " + c.Unsettled
