@@ -23,7 +23,7 @@ STEPS ?= 2000000
 .PHONY: help
 help: ## Show this help.
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r target what; do \
-		printf '  make %-10s %s\n' "$$target" "$$what"; done
+		printf '  make %-16s %s\n' "$$target" "$$what"; done
 
 .PHONY: demo
 demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it running, ONLY="3 9" plays some).
@@ -37,6 +37,22 @@ build: ## Build all commands into bin/, static but for the device plugin: NVML i
 		case $$dir in deviceplugin/*) cgo=1 ;; *) cgo=0 ;; esac; \
 		CGO_ENABLED=$$cgo CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
 	done
+
+.PHONY: images
+images: build ## Put the commands into container images, without pulling anything.
+	@kind/images/build
+
+.PHONY: kind-node-image
+kind-node-image: ## Build the kind node image from Debian packages and Go modules, for sites without a registry.
+	@kind/offline/build
+
+.PHONY: kind-up
+kind-up: images ## Make a kind cluster with phasegpu, or bring the running one up to date.
+	@kind/up
+
+.PHONY: kind-down
+kind-down: ## Delete the kind cluster and all that was written for it.
+	@kind/down
 
 .PHONY: test
 test: ## Run every test with the race detector; builds the control plane first when it is missing.
