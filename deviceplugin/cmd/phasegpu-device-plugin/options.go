@@ -13,6 +13,7 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/nvml"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
 )
 
 type options struct {
@@ -23,6 +24,7 @@ type options struct {
 	shape         inventory.Shape
 	isolation     isolation.Isolation
 	cdiKind       string
+	refit         *refitclient.Client // nil for none
 	ignoredXIDs   []uint64
 	recoverAfter  time.Duration
 	probeEvery    time.Duration
@@ -35,6 +37,7 @@ type options struct {
 func parse(args []string, out io.Writer) (*options, error) {
 	o := &options{ignoredXIDs: nvml.ApplicationXIDs()}
 	var mode, hamiCoreDir, mpsDir string
+	var service refitclient.Client
 	f := flag.NewFlagSet("phasegpu-device-plugin", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
@@ -47,6 +50,9 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.StringVar(&hamiCoreDir, "hami-core-dir", "/usr/local/vgpu", "folder on the node with libvgpu.so and ld.so.preload, mounted here at the same path")
 	f.StringVar(&mpsDir, "mps-dir", "/run/nvidia/mps", "folder on the node with the MPS daemon's pipe/ and shm/, mounted here at the same path")
 	f.StringVar(&o.cdiKind, "cdi-kind", "", "name devices to the container runtime by CDI, KIND=UUID (nvidia.com/gpu); without it by NVIDIA_VISIBLE_DEVICES")
+	f.StringVar(&service.URL, "refit-url", "", "https://HOST of the refit service (numarefit), for pods with the annotation hami.io/numa-alignment; without it no record is changed")
+	f.StringVar(&service.CAFile, "refit-ca", "", "PEM file with the CA of the refit service's certificate, read at every call")
+	f.StringVar(&service.TokenFile, "refit-token", "", "file with a token of this service account for the audience phasegpu-numarefit, read at every call")
 	f.Func("ignored-xids", fmt.Sprintf("comma-separated XIDs that do not make a card unhealthy (default %s)", strings.Trim(fmt.Sprint(o.ignoredXIDs), "[]")), func(text string) (err error) {
 		o.ignoredXIDs, err = parseXIDs(text)
 		return err
@@ -74,6 +80,12 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--isolation %q: want hami-core, mps or none", mode)
 	}
 	o.shape.Mode = o.isolation.Mode()
+	if service != (refitclient.Client{}) {
+		if err := service.Check(); err != nil {
+			return nil, fmt.Errorf("--refit-url, --refit-ca, --refit-token: %w", err)
+		}
+		o.refit = &service
+	}
 	return o, o.check(f)
 }
 

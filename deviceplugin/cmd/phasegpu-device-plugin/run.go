@@ -87,10 +87,13 @@ func serve(ctx context.Context, o *options, client kubernetes.Interface, listene
 		Devices:    func() []device.Device { devices, _, _ := p.current.Get(); return devices },
 		Isolation:  o.isolation,
 		CDIKind:    o.cdiKind,
-		Left: func(err error) {
-			p.metrics.Problem("cache")
-			log.Warn("caches of containers that are gone cannot be removed", zap.Error(err))
+		Told: func(about string, err error) {
+			p.metrics.Problem(about)
+			log.Warn("served all the same", zap.String("about", about), zap.Error(err))
 		},
+	}
+	if o.refit != nil {
+		p.allocator.Refit = server.ObservedRefit(o.refit.Ask, p.metrics, log)
 	}
 	answers := &kubelet.Plugin{Devices: p.current.Get, Allocator: server.Observed{Allocator: p.allocator, Metrics: p.metrics, Log: log}}
 	p.following = &answers.Following

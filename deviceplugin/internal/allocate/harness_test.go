@@ -111,7 +111,7 @@ func (n *node) allocator() *allocate.Allocator {
 		},
 		Devices:   func() []device.Device { devices, _, _ := n.devices.Get(); return devices },
 		Isolation: isolation.HAMiCore{Dir: n.dir},
-		Left:      func(err error) { n.t.Errorf("left behind: %v", err) },
+		Told:      func(about string, err error) { n.t.Errorf("%s: %v", about, err) },
 	}
 }
 

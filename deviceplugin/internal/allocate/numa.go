@@ -135,10 +135,10 @@ func (a *Allocator) refit(ctx context.Context, t turn, r reach) error {
 // does not for ids that the pod's init containers have left, nor when the NUMA nodes of the others have no
 // more. In doubt it is false.
 func (a *Allocator) asked(t turn, ids []string, entries []kubelet.Entry) bool {
-	left := left(t, entries)
+	kept := keptFor(t, entries)
 	devices := a.Devices()
 	m := numaOf(devices)
-	fresh := m.ids(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return left[id] }))
+	fresh := m.ids(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return kept[id] }))
 	if len(fresh) == 0 {
 		return false
 	}
@@ -153,8 +153,8 @@ func (a *Allocator) asked(t turn, ids []string, entries []kubelet.Entry) bool {
 	})
 }
 
-// left returns the ids that the init containers of a pod have left for the container whose turn it is.
-func left(t turn, entries []kubelet.Entry) map[string]bool {
+// keptFor returns the ids that kubelet keeps of a pod's init containers for the container whose turn it is.
+func keptFor(t turn, entries []kubelet.Entry) map[string]bool {
 	ids := map[string]bool{}
 	classes := kube.Classes(&t.pod.Spec)
 	for position := range t.position {

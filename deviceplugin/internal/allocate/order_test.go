@@ -65,6 +65,35 @@ func TestKubeletsOrderOfCalls(t *testing.T) {
 	}
 }
 
+// What the Topology Manager rejects: no call comes for the container that has no NUMA node, and the plugin
+// is the wiser for nothing but the pod's end.
+func TestRejectedByTheTopologyManager(t *testing.T) {
+	five := on("G0", 1000) + on("G1", 1000) + on("G2", 1000) + on("G3", 1000) + on("G4", 1000)
+	for name, c := range map[string]struct {
+		pod   *corev1.Pod
+		near  map[string]int
+		calls []string
+	}{
+		"more than a NUMA node has": {newPod("p", part{"A", five}), map[string]int{"a0": 1}, nil},
+		"the init's id is on another NUMA node than the app's CPU": {
+			newPod("p", part{"I", on("G0", 1000)}, part{"A", on("G1", 2000)}), map[string]int{"a1": 1},
+			[]string{"GPA available=[4×n0] must=[] size=1", "Allocate [1×n0]"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, 4)
+			n.bind(c.pod)
+			refused(t, n.Admit(t.Context(), c.pod, c.near), "TopologyAffinityError")
+			if diff := cmp.Diff(c.calls, n.Calls()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			n.Remove("p")
+			n.report(c.pod, corev1.PodFailed)
+			n.admit(newPod("next", part{"A", on("G0", 3000)}), map[string]int{"a0": 0})
+		})
+	}
+}
+
 // All of a NUMA node's ids are given without asking; with policy none kubelet asks all the same.
 func TestForcedSets(t *testing.T) {
 	n := newNode(t, 1)

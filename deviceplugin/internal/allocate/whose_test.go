@@ -252,7 +252,7 @@ func TestWhatCannotBeRemovedIsTold(t *testing.T) {
 	n.bind(newPod("p", part{"A", on("G0", 1000)}))
 	a := n.allocator()
 	var told error
-	a.Isolation, a.Left = stubborn{}, func(err error) { told = err }
+	a.Isolation, a.Told = stubborn{}, func(_ string, err error) { told = err }
 	if _, err := a.Allocate(t.Context(), []string{"G0::0"}); err != nil || told == nil {
 		t.Errorf("error %v, told %v", err, told)
 	}

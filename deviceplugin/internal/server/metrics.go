@@ -15,6 +15,7 @@ import (
 type Metrics struct {
 	Registry      *prometheus.Registry
 	calls         *prometheus.HistogramVec
+	refits        *prometheus.HistogramVec
 	registrations *prometheus.CounterVec
 	patches       *prometheus.CounterVec
 	problems      *prometheus.CounterVec
@@ -37,16 +38,22 @@ func NewMetrics() *Metrics {
 			Name: "phasegpu_device_plugin_call_duration_seconds", Help: "Kubelet's calls.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"call", "result"}),
+		refits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "phasegpu_device_plugin_refit_duration_seconds",
+			Help: "Questions to the refit service, by result (moved, unchanged, refused, failed) and the service's reason or the kind of failure.",
+			// A question has 2 s.
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 2.5},
+		}, []string{"result", "reason"}),
 		registrations: counter("registrations_total", "Registrations with kubelet.", "result"),
 		patches:       counter("inventory_patches_total", "Patches of the node's inventory annotation.", "result"),
-		problems:      counter("problems_total", "What could not be read or done, by what it was about: cache, checkpoint, drift, inventory_file, nvml.", "about"),
+		problems:      counter("problems_total", "What could not be read or done, by what it was about: cache, checkpoint, drift, inventory_file, nvml, record.", "about"),
 		xids:          counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy.", "device", "xid", "fatal"),
 		devices:       gauge("devices", "Cards of the node, by state: healthy, unhealthy, mig (not offered).", "state"),
 		drift: gauge("drift_containers", "Containers on which the API server, the records and kubelet's checkpoint do not agree: "+
 			"gone (kubelet keeps devices for a pod that the API server has not, or as ended), strayed (got what was meant for another, and is not started), "+
-			"unserved (recorded, admitted and without devices), unbooked (has devices without a record).", "kind"),
+			"unserved (recorded, admitted and without devices), moved (has other devices than its record names), unbooked (has devices without a record).", "kind"),
 	}
-	m.Registry.MustRegister(m.calls, m.registrations, m.patches, m.problems, m.xids, m.devices, m.drift,
+	m.Registry.MustRegister(m.calls, m.refits, m.registrations, m.patches, m.problems, m.xids, m.devices, m.drift,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -61,6 +68,11 @@ func result(err error) string {
 // Called counts a call of kubelet's.
 func (m *Metrics) Called(call string, start time.Time, err error) {
 	m.calls.WithLabelValues(call, result(err)).Observe(time.Since(start).Seconds())
+}
+
+// Refitted counts a question to the refit service.
+func (m *Metrics) Refitted(result, reason string, start time.Time) {
+	m.refits.WithLabelValues(result, reason).Observe(time.Since(start).Seconds())
 }
 
 // Registered counts a registration.
@@ -97,7 +109,7 @@ func (m *Metrics) Devices(devices []device.Device) {
 
 // Drift shows what does not agree.
 func (m *Metrics) Drift(d allocate.Drift) {
-	for kind, n := range map[string]int{"gone": d.Gone, "strayed": d.Strayed, "unserved": d.Unserved, "unbooked": d.Unbooked} {
+	for kind, n := range map[string]int{"gone": d.Gone, "strayed": d.Strayed, "unserved": d.Unserved, "moved": d.Moved, "unbooked": d.Unbooked} {
 		m.drift.WithLabelValues(kind).Set(float64(n))
 	}
 }

@@ -12,11 +12,14 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// AnyNode is the NUMA node of a container whose devices need not be near its CPUs (policy none).
-const AnyNode = -1
+const (
+	anyNode  = -1 // policy none
+	someNode = -2 // policy single-numa-node, and the container's CPUs may be on any
+)
 
 // Admit allocates for all containers of a pod, init containers first, in order. near says on which NUMA
-// node each container's CPUs are; nil for policy none. The first error rejects the pod.
+// node a container has CPUs of its own (policy single-numa-node); nil is policy none. The first error
+// rejects the pod.
 func (k *Kubelet) Admit(ctx context.Context, pod *corev1.Pod, near map[string]int) error {
 	for i := range pod.Spec.InitContainers {
 		if err := k.AdmitContainer(ctx, pod, pod.Spec.InitContainers[i].Name, near); err != nil {
@@ -42,7 +45,10 @@ func (k *Kubelet) AdmitContainer(ctx context.Context, pod *corev1.Pod, name stri
 	if amount.Value() == 0 || k.Held(uid, name) != nil { // also after a restart
 		return nil
 	}
-	node := AnyNode
+	node := anyNode
+	if near != nil {
+		node = someNode
+	}
 	if n, ok := near[name]; ok {
 		node = n
 	}
@@ -67,10 +73,50 @@ func (k *Kubelet) AdmitContainer(ctx context.Context, pod *corev1.Pod, name stri
 	return nil
 }
 
+// align is the Topology Manager's decision for one container (policy single-numa-node, scope container): the
+// first NUMA node, of those its CPUs allow, that has all ids which init containers have left and enough in
+// all.
+func (k *Kubelet) align(size, node int) (int, error) {
+	if node == anyNode {
+		return anyNode, nil
+	}
+	k.mu.Lock()
+	nodes := map[int]bool{}
+	for _, d := range k.devices {
+		if d.Topology != nil {
+			nodes[int(d.Topology.Nodes[0].ID)] = true
+		}
+	}
+	elsewhere := map[int]bool{} // nodes without some id that is left
+	for id := range k.reuse {
+		for n := range nodes {
+			elsewhere[n] = elsewhere[n] || !k.isOn(id, n)
+		}
+	}
+	k.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(nodes)) {
+		_, aligned := k.free(n)
+		if (node == someNode || node == n) && !elsewhere[n] && len(k.reuse)+len(aligned) >= size {
+			return n, nil
+		}
+	}
+	return 0, errors.New("TopologyAffinityError: Resources cannot be allocated with Topology locality")
+}
+
+// isOn reports whether an id is on a NUMA node.
+func (k *Kubelet) isOn(id string, node int) bool {
+	d := k.devices[id]
+	return d != nil && d.Topology != nil && d.Topology.Nodes[0].ID == int64(node)
+}
+
 // choose finds the ids for a container. First the ids that init containers have left, without asking the
 // plugin when they are enough; then from the NUMA node, asking when there is a choice; else from all, asking
 // always.
 func (k *Kubelet) choose(ctx context.Context, size, node int) ([]string, error) {
+	node, err := k.align(size, node)
+	if err != nil {
+		return nil, err
+	}
 	var chosen []string
 	take := func(ids []string) bool {
 		for _, id := range ids {
@@ -108,9 +154,6 @@ func (k *Kubelet) choose(ctx context.Context, size, node int) ([]string, error) 
 	if take(aligned) {
 		return chosen, nil
 	}
-	if node != AnyNode {
-		return nil, errors.New("resources cannot be allocated with Topology locality")
-	}
 	preferred, err := ask(free)
 	if err != nil {
 		return nil, err
@@ -119,7 +162,7 @@ func (k *Kubelet) choose(ctx context.Context, size, node int) ([]string, error) 
 	return chosen, nil
 }
 
-// free returns the healthy ids that nobody holds, and those of them on a NUMA node (none for AnyNode).
+// free returns the healthy ids that nobody holds, and those of them on a NUMA node (none for anyNode).
 func (k *Kubelet) free(node int) (free, aligned []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,7 +172,7 @@ func (k *Kubelet) free(node int) (free, aligned []string) {
 			continue
 		}
 		free = append(free, id)
-		if node != AnyNode && d.Topology != nil && d.Topology.Nodes[0].ID == int64(node) {
+		if k.isOn(id, node) {
 			aligned = append(aligned, id)
 		}
 	}
@@ -159,7 +202,7 @@ func (k *Kubelet) nodes(ids []string) string {
 	defer k.mu.Unlock()
 	count := map[int64]int{}
 	for _, id := range ids {
-		node := int64(AnyNode)
+		node := int64(anyNode)
 		if d := k.devices[id]; d != nil && d.Topology != nil {
 			node = d.Topology.Nodes[0].ID
 		}
