@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,70 @@ func TestBases(t *testing.T) {
 		if installed[kind] != 0 {
 			t.Errorf("%s is installed", kind)
 		}
+	}
+}
+
+// TestGeneratedNames: kustomize takes a resourceName in a role for a reference to whatever has that name, of any kind,
+// and gives it the hash that it appends to what it generates.
+func TestGeneratedNames(t *testing.T) {
+	root, err := Checkout(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	type generated []struct {
+		Name string `json:"name"`
+	}
+	names := map[string]string{} // by name: the file
+	files, err := filepath.Glob(filepath.Join(root, "*", "*", "kustomization.yaml"))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("the kustomizations are %q, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kustomization struct {
+			ConfigMaps generated `json:"configMapGenerator"`
+			Secrets    generated `json:"secretGenerator"`
+		}
+		if err := yaml.Unmarshal(text, &kustomization); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, g := range slices.Concat(kustomization.ConfigMaps, kustomization.Secrets) {
+			names[g.Name] = file
+		}
+	}
+	looked := 0
+	for _, file := range files {
+		if filepath.Base(filepath.Dir(file)) != "manifests" {
+			continue // an overlay, of bases
+		}
+		objects, err := readBase(filepath.Dir(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+			if err != nil || !strings.HasSuffix(o.GetKind(), "Role") {
+				continue
+			}
+			for _, rule := range rules {
+				resourceNames, _, err := unstructured.NestedStringSlice(rule.(map[string]any), "resourceNames")
+				if err != nil {
+					t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+				}
+				for _, name := range resourceNames {
+					looked++
+					if generator := names[name]; generator != "" {
+						t.Errorf("%s %s names %s, which %s generates under another name", o.GetKind(), o.GetName(), name, generator)
+					}
+				}
+			}
+		}
+	}
+	if looked == 0 {
+		t.Error("no role names an object")
 	}
 }
 
