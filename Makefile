@@ -54,6 +54,10 @@ kind-up: images ## Make a kind cluster with phasegpu, or bring the running one u
 kind-down: ## Delete the kind cluster and all that was written for it.
 	@kind/down
 
+.PHONY: e2e
+e2e: kind-up ## Run the end-to-end tests on the kind cluster, making it first when there is none.
+	@kind/e2e
+
 .PHONY: test
 test: ## Run every test with the race detector; builds the control plane first when it is missing.
 	@{ failed=0; \
@@ -80,8 +84,8 @@ lint: ## Run gofmt, go vet and staticcheck.
 	@failed=0; \
 	unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; failed=1; fi; \
-	go vet $(PACKAGES) || failed=1; \
-	$$(GOWORK=off go -C hack/tools tool -n staticcheck) $(PACKAGES) || failed=1; \
+	go vet -tags kind $(PACKAGES) || failed=1; \
+	$$(GOWORK=off go -C hack/tools tool -n staticcheck) -tags kind $(PACKAGES) || failed=1; \
 	exit $$failed
 
 .PHONY: bench
