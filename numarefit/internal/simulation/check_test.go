@@ -1,0 +1,168 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/phasegpu/phasegpu/gen/refit"
+	"github.com/phasegpu/phasegpu/numarefit/internal/decide"
+)
+
+// refitted checks a patch that was carried out.
+func (w *world) refitted(q *question, p *patch, before, after object) {
+	p.applied = after.version
+	w.count("moved")
+	position := q.Container.Position
+	was, is := before.entries, after.entries
+	switch {
+	case before.uid() != q.Pod.UID || before.node() != q.Node:
+		w.fail("refit %d moved a container of another pod than it was asked for", q.number)
+	case !before.inGate() || before.pod.DeletionTimestamp != nil:
+		w.fail("refit %d moved a container of a pod that is not pending any more", q.number)
+	case !before.readable || !after.readable || skeleton(before) != skeleton(after):
+		w.fail("refit %d changed more than devices: %q became %q", q.number, before.record(), p.value)
+	case before.total != after.total:
+		w.fail("refit %d changed the namespace's charge from %v to %v", q.number, before.total, after.total)
+	case q.done && !open(&q.outcome):
+		w.fail("refit %d was carried out after its answer %+v", q.number, q.outcome)
+	}
+	if w.failure != "" {
+		return
+	}
+	for i := range is {
+		if i != position && !slices.Equal(was[i], is[i]) {
+			w.fail("refit %d moved container %d too: %q became %q", q.number, i, before.record(), p.value)
+		}
+	}
+	for _, s := range is[position] {
+		if !slices.Contains(q.Allowed, s.uuid) {
+			w.fail("refit %d moved the container to %s, which is not allowed", q.number, s.uuid)
+		}
+	}
+	for _, o := range without(w.server.on(q.Node, p.others), q.Pod.UID) {
+		if o.inGate() {
+			w.fail("refit %d moved a container while pod %s was in the gate too", q.number, o.pod.Name)
+		}
+	}
+	w.roomy(fmt.Sprintf("refit %d", q.number), before, after, w.raisedSince(q.Node, p.others))
+	w.follow(q, after)
+}
+
+// skeleton is a record without the UUIDs of devices.
+func skeleton(o object) string {
+	text := o.record()
+	for _, uuid := range devices[o.node()] {
+		text = strings.ReplaceAll(text, uuid, "")
+	}
+	return text
+}
+
+// roomy checks that what a write raised has room, unless somebody may take room without asking and did, unseen.
+func (w *world) roomy(what string, before, after object, excused bool) {
+	if excused {
+		return
+	}
+	for _, uuid := range devices[after.node()] {
+		all := held(w.server.on(after.node(), w.server.version), uuid)
+		if !after.on[uuid].within(before.on[uuid]) && !all.within(capacity) {
+			w.fail("%s of pod %s raises device %s to %v of %v", what, after.pod.Name, uuid, all, capacity)
+		}
+	}
+}
+
+// open reports whether an outcome says that a write may yet be carried out.
+func open(o *decide.Outcome) bool {
+	return o.Refusal != nil && strings.Contains(o.Refusal.Message, "ask again")
+}
+
+// answered checks an answer against what the API server holds and held.
+func (w *world) answered(q *question) {
+	answer, refusal := q.outcome.Answer, q.outcome.Refusal
+	now := w.server.now(q.Pod.Name)
+	stands := false // what it wrote is the record still
+	for _, p := range q.patches {
+		stands = stands || p.applied > 0 && now.uid() == q.Pod.UID && now.record() == p.value
+	}
+	switch {
+	case (answer == nil) == (refusal == nil):
+		w.fail("refit %d answers and refuses, or neither: %+v", q.number, q.outcome)
+	case refusal != nil && stands && !open(&q.outcome):
+		w.fail("refit %d refuses, but the record is what it wrote: %v", q.number, refusal)
+	case refusal != nil:
+		w.count(string(refusal.Reason))
+		if !w.rightly(q, refusal.Reason) {
+			w.fail("refit %d refuses for no reason: %v", q.number, refusal)
+		}
+	case stands && !answer.Moved:
+		w.fail("refit %d says that nothing was written, but it was", q.number)
+	case !w.had(q, answer.Devices):
+		w.fail("refit %d answers %v, which the container did not have since it was asked", q.number, answer.Devices)
+	default:
+		w.count("answered")
+		for _, uuid := range answer.Devices {
+			if !slices.Contains(q.Allowed, uuid) {
+				w.fail("refit %d answers %v, which is not allowed", q.number, answer.Devices)
+			}
+		}
+	}
+}
+
+// had reports whether the container had these devices at some time since a question was asked.
+func (w *world) had(q *question, devices []string) bool {
+	for i, o := range w.server.pods[q.Pod.Name] {
+		if all := w.server.pods[q.Pod.Name]; i+1 < len(all) && all[i+1].version <= q.began || o.uid() != q.Pod.UID {
+			continue
+		}
+		if o.readable && slices.Equal(devicesOf(o.entries[q.Container.Position]), devices) {
+			return true
+		}
+	}
+	return false
+}
+
+func devicesOf(shares []share) []string {
+	var all []string
+	for _, s := range shares {
+		all = append(all, s.uuid)
+	}
+	return all
+}
+
+// rightly reports whether what a question read justifies a reason, as far as this can tell.
+func (w *world) rightly(q *question, reason refit.Reason) bool {
+	o := w.server.at(q.Pod.Name, q.looked.pod)
+	others := without(w.server.on(q.Node, q.looked.others), q.Pod.UID)
+	switch reason {
+	case refit.NoMemory, refit.NoSlots, refit.NoCores, refit.Exclusive, refit.Fragmented:
+		return !o.fits(q.Container.Position, q.Allowed, others)
+	case refit.AnotherInGate:
+		return slices.ContainsFunc(others, object.inGate)
+	case refit.UnreadableNeighbour:
+		return slices.ContainsFunc(others, object.unreadable)
+	case refit.UnreadableRecord:
+		return o.unreadable()
+	case refit.AlreadyStarted, refit.NotPending:
+		return !o.inGate()
+	case refit.NotRecorded:
+		return !o.holds(q.Container.Position)
+	case refit.PodReplaced:
+		return o.pod != nil && o.uid() != q.Pod.UID
+	case refit.PodGone:
+		now := w.server.now(q.Pod.Name)
+		return o.uid() != q.Pod.UID || o.pod.DeletionTimestamp != nil || now.uid() != q.Pod.UID
+	case refit.BoundElsewhere:
+		return o.node() != q.Node
+	case refit.NotOptedIn:
+		return !aligned(o.pod)
+	case refit.Conflict, refit.TooLate, refit.Unavailable:
+		return true
+	default:
+		return false // of all others nothing happens in this world
+	}
+}
+
+// holds reports whether a container has devices in the record.
+func (o object) holds(position int) bool {
+	return o.readable && len(o.entries[position]) > 0
+}

@@ -1,0 +1,177 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/refit"
+)
+
+// kubelet admits the pods of its node one after another, as the device plugin lets it.
+type kubelet struct {
+	node  string
+	known map[string]bool           // by UID: pods that it has admitted or rejected
+	gave  map[string]map[int]served // by UID and position
+}
+
+// served is what the device plugin gave to a container.
+type served struct {
+	devices []string
+	settled bool // no refit of the pod was under way any more
+}
+
+func (w *world) kubelet(node string) {
+	k := &kubelet{node: node, known: map[string]bool{}, gave: map[string]map[int]served{}}
+	w.kubelets[node] = k
+	pending := func(o object) bool { return o.node() == node && !k.known[o.uid()] && !o.life.started && !o.life.ended }
+	w.start("kubelet of "+node, func(a *actor) {
+		for {
+			a.pause(func() bool {
+				return w.draining || slices.ContainsFunc(w.server.on(node, w.server.version), pending)
+			})
+			if w.draining || a.over {
+				return
+			}
+			if o, ok := w.some(pending); ok {
+				k.known[o.uid()] = true
+				w.admit(a, k, o)
+			}
+		}
+	})
+}
+
+// admit lets the device plugin allocate for a pod's containers in order, and then runs it or reports it failed.
+func (w *world) admit(a *actor, k *kubelet, o object) {
+	if o.pod.DeletionTimestamp != nil {
+		w.run(k, o, newLife(o.pod))
+		return
+	}
+	for position := range o.containers() {
+		asked := kube.Container(&o.pod.Spec, position).Resources.Limits["nvidia.com/gpu"]
+		if asked.IsZero() {
+			continue
+		}
+		if err := w.allocate(a, k, o, position, int(asked.Value())); err != nil {
+			a.say("rejects %s: %v", o.pod.Name, err)
+			l := newLife(o.pod)
+			l.ended = true
+			w.run(k, o, l)
+			return
+		}
+	}
+	a.say("admits %s", o.pod.Name)
+	w.run(k, o, newLife(o.pod))
+}
+
+// allocate is the device plugin's part in one container.
+func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) error {
+	allowed := w.offered(k.node, count)
+	now, err := w.turn1(a, k, o.uid(), position)
+	if err != nil {
+		return err
+	}
+	strict := o.pod.Annotations[wire.NUMAAlignment] == "strict"
+	if !within(now, allowed) && aligned(o.pod) {
+		q := w.ask(question1(o, k.node, position, allowed))
+		if w.IntN(4) == 0 { // somebody asks twice
+			other := allowed
+			if w.IntN(2) == 0 {
+				other = w.offered(k.node, count)
+			}
+			w.ask(question1(o, k.node, position, other))
+		}
+		a.pause(func() bool { return q.done || q.budget.over })
+		switch {
+		case a.over:
+			return errHalted
+		case q.done && q.outcome.Answer != nil:
+		case strict && q.done:
+			return fmt.Errorf("strict: %w", q.outcome.Refusal)
+		case strict:
+			return errors.New("strict: no answer in time")
+		}
+	}
+	if now, err = w.turn1(a, k, o.uid(), position); err != nil {
+		return err
+	}
+	if strict && !within(now, allowed) {
+		return fmt.Errorf("strict: kubelet decided on %v, recorded is %v", allowed, now)
+	}
+	if k.gave[o.uid()] == nil {
+		k.gave[o.uid()] = map[int]served{}
+	}
+	k.gave[o.uid()][position] = served{now, !w.asking(o.uid())}
+	a.say("container %d of %s gets %v", position, o.pod.Name, now)
+	return nil
+}
+
+// turn1 reads what is recorded for a container. It is an error when the call may be for another pod.
+func (w *world) turn1(a *actor, k *kubelet, uid string, position int) (devices []string, err error) {
+	var here []object
+	if err := a.read(context.Background(), "list pods", func() error { here = w.server.on(k.node, w.server.version); return nil }); err != nil {
+		return nil, err
+	}
+	err = errors.New("the pod has no record that can be read")
+	for _, o := range here {
+		if o.readable && o.uid() == uid {
+			if !o.holds(position) {
+				return nil, errors.New("the container has no devices in the record")
+			}
+			devices, err = devicesOf(o.entries[position]), nil
+			for _, other := range without(here, uid) {
+				if other.inGate() && other.record() != o.record() {
+					return nil, fmt.Errorf("it may be for pod %s", other.pod.Name)
+				}
+			}
+		}
+	}
+	return devices, err
+}
+
+// offered are the devices on which kubelet's Topology Manager lets a container be.
+func (w *world) offered(node string, count int) []string {
+	all := slices.Clone(devices[node])
+	w.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), count+w.IntN(4)/2)]
+}
+
+func question1(o object, node string, position int, allowed []string) *refit.Request {
+	return &refit.Request{
+		Pod:       refit.Pod{Namespace: namespace, Name: o.pod.Name, UID: o.uid()},
+		Node:      node,
+		Container: refit.Container{Name: kube.Container(&o.pod.Spec, position).Name, Position: position},
+		Family:    "NVIDIA",
+		Allowed:   allowed,
+	}
+}
+
+// asking reports whether a refit of a pod may yet write.
+func (w *world) asking(uid string) bool {
+	return slices.ContainsFunc(w.questions, func(q *question) bool {
+		return q.Pod.UID == uid && (!q.done || open(&q.outcome))
+	})
+}
+
+// follow checks that a refit moves nothing from under a container.
+func (w *world) follow(q *question, after object) {
+	given, ok := w.kubelets[q.Node].gave[q.Pod.UID][q.Container.Position]
+	switch {
+	case !ok || slices.Equal(given.devices, devicesOf(after.entries[q.Container.Position])):
+	case given.settled:
+		w.fail("refit %d moves a container that has got %v", q.number, given.devices)
+	default:
+		w.count("strayed")
+	}
+}
+
+func within(devices, allowed []string) bool {
+	return !slices.ContainsFunc(devices, func(uuid string) bool { return !slices.Contains(allowed, uuid) })
+}
+
+func aligned(pod *corev1.Pod) bool { return pod.Annotations[wire.NUMAAlignment] != "" }

@@ -1,0 +1,115 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/phasegpu/phasegpu/gen/refit"
+	"github.com/phasegpu/phasegpu/numarefit/internal/decide"
+)
+
+// question is a call of the refit service.
+type question struct {
+	*refit.Request
+	number  int
+	budget  *budget
+	began   uint64 // version
+	looked  look
+	patches []*patch
+	done    bool
+	outcome decide.Outcome
+}
+
+// look is what a question's last decision was made from: versions.
+type look struct{ pod, others uint64 }
+
+// patch is a write of a question.
+type patch struct {
+	look
+	needs   uint64 // version of the pod
+	value   string
+	applied uint64 // version, 0 when it is not carried out
+}
+
+// ask starts a question.
+func (w *world) ask(r *refit.Request) *question {
+	w.asked++
+	q := &question{Request: r, number: w.asked, budget: newBudget(), began: w.server.version}
+	w.questions = append(w.questions, q)
+	w.start(fmt.Sprintf("refit %d of %s/%s", q.number, r.Pod.Name, r.Container.Name), func(a *actor) {
+		d := decide.Decider{Store: &store{a, q}, Settle: time.Hour}
+		q.outcome, q.done = d.Refit(q.budget, r), true
+		if q.outcome.Refusal != nil {
+			a.say("refused: %v", q.outcome.Refusal)
+		} else {
+			a.say("answers %v, moved %t", q.outcome.Answer.Devices, q.outcome.Answer.Moved)
+		}
+		if !a.over {
+			w.answered(q)
+		}
+	})
+	return q
+}
+
+// store is the API server as one question sees it.
+type store struct {
+	a *actor
+	q *question
+}
+
+func (s *store) Pod(ctx context.Context, _, name string) (pod *corev1.Pod, err error) {
+	w := s.a.w
+	err = s.a.read(ctx, "get pod", func() error {
+		s.q.looked.pod = w.server.version
+		if pod = w.server.now(name).pod; pod == nil {
+			return apierrors.NewNotFound(pods, name)
+		}
+		return nil
+	})
+	return pod, err
+}
+
+func (s *store) Node(ctx context.Context, name string) (node *corev1.Node, err error) {
+	err = s.a.read(ctx, "get node", func() error {
+		if node = s.a.w.server.nodes[name]; node == nil {
+			return apierrors.NewNotFound(pods, name)
+		}
+		return nil
+	})
+	return node, err
+}
+
+func (s *store) PodsOn(ctx context.Context, node string) (all []corev1.Pod, err error) {
+	w := s.a.w
+	err = s.a.read(ctx, "list pods", func() error {
+		s.q.looked.others = w.server.version
+		for _, o := range w.server.on(node, w.server.version) {
+			all = append(all, *o.pod)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Annotate carries out a patch with preconditions.
+func (s *store) Annotate(ctx context.Context, pod *corev1.Pod, key, value string) error {
+	w, q := s.a.w, s.q
+	p := &patch{look: q.looked, needs: version(pod), value: value}
+	q.patches = append(q.patches, p)
+	return s.a.write(ctx, "patch to "+value, func() error {
+		o := w.server.now(pod.Name)
+		switch {
+		case o.pod == nil:
+			return apierrors.NewNotFound(pods, pod.Name)
+		case o.pod.UID != pod.UID || o.version != p.needs && !w.flaws.noPrecondition:
+			return apierrors.NewConflict(pods, pod.Name, errors.New("the object has been modified"))
+		}
+		w.refitted(q, p, o, w.write(pod.Name, annotated(o.pod, key, value), o.life))
+		return nil
+	})
+}
