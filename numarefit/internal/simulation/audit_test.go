@@ -23,7 +23,7 @@ func (w *world) booked() (bound, assumed []object) {
 	}
 	for _, t := range w.attempts {
 		if t.allocation != nil {
-			assumed = append(assumed, object{pod: t.bound(), life: newLife(t.pod)}.charged())
+			assumed = append(assumed, t.bound)
 		}
 	}
 	return bound, assumed

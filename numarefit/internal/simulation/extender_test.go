@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,8 +27,9 @@ type extender struct {
 type attempt struct {
 	pod        *corev1.Pod // unbound
 	node       string
-	allocation device.Allocation
-	inside     bool // the gate
+	allocation device.Allocation // nil until it is booked
+	bound      object            // the pod as the binding makes it
+	inside     bool              // the gate
 	running    bool
 	checked    uint64 // version at which the placement was checked last
 	unseen     bool   // then a raise on the node was not in the book
@@ -37,11 +37,12 @@ type attempt struct {
 
 func (t *attempt) uid() string { return string(t.pod.UID) }
 
-// bound returns the pod as the binding makes it.
-func (t *attempt) bound() *corev1.Pod {
-	pod := annotated(t.pod, record, kube.AllocationAnnotations(t.allocation)[record])
+// allocate decides on the devices.
+func (t *attempt) allocate(a device.Allocation) {
+	t.allocation = a
+	pod := annotated(t.pod, record, kube.AllocationAnnotations(a)[record])
 	pod.Spec.NodeName = t.node
-	return pod
+	t.bound = object{pod: pod, life: newLife(pod)}.charged()
 }
 
 // bind starts to bind a pod.
@@ -87,7 +88,7 @@ func (w *world) enter(a *actor, t *attempt) error {
 	if err := w.assume(t); err != nil {
 		return err
 	}
-	a.say("books %s on %s: %s", t.pod.Name, t.node, t.bound().Annotations[record])
+	a.say("books %s on %s: %s", t.pod.Name, t.node, t.bound.record())
 	patience := 3 + w.IntN(20)
 	for {
 		for !w.admits(t) {
@@ -101,10 +102,10 @@ func (w *world) enter(a *actor, t *attempt) error {
 		if err := w.assume(t); err != nil {
 			return err
 		}
-		if slices.EqualFunc(entered, t.allocation, slices.Equal[[]device.Share]) {
+		if same(entered, t.allocation) {
 			return nil
 		}
-		a.say("books anew: %s", t.bound().Annotations[record])
+		a.say("books anew: %s", t.bound.record())
 		t.inside = false
 	}
 }
@@ -115,11 +116,11 @@ func (w *world) admits(t *attempt) bool {
 		return true
 	}
 	alone := func(pod *corev1.Pod) bool { return kube.Movable(pod) && !w.flaws.together }
-	same := func(pod *corev1.Pod, a device.Allocation) bool {
-		return !alone(pod) && !alone(t.pod) && slices.EqualFunc(a, t.allocation, slices.Equal[[]device.Share])
+	mixed := func(pod *corev1.Pod, a device.Allocation) bool {
+		return !alone(pod) && !alone(t.pod) && same(a, t.allocation)
 	}
 	for _, other := range w.attempts {
-		if other != t && other.inside && other.node == t.node && !same(other.pod, other.allocation) {
+		if other != t && other.inside && other.node == t.node && !mixed(other.pod, other.allocation) {
 			return false
 		}
 	}
@@ -127,7 +128,7 @@ func (w *world) admits(t *attempt) bool {
 		if pod.Spec.NodeName != t.node || pod.UID == t.pod.UID || !kube.InGate(pod) {
 			continue
 		}
-		if a, err := kube.Allocation(pod); err != nil || !same(pod, a) {
+		if a, err := kube.Allocation(pod); err != nil || !mixed(pod, a) {
 			return false
 		}
 	}
@@ -155,12 +156,17 @@ func (w *world) assume(t *attempt) error {
 	if err != nil {
 		return err
 	}
-	t.allocation, t.checked, t.unseen = a, w.server.version, false
+	if !same(a, t.allocation) {
+		t.allocate(a)
+	}
+	t.checked, t.unseen = w.server.version, false
 	for _, r := range w.raises {
 		t.unseen = t.unseen || r.node == t.node && r.version > w.told(r.name)
 	}
 	return nil
 }
+
+func same(a, b device.Allocation) bool { return slices.EqualFunc(a, b, slices.Equal[[]device.Share]) }
 
 // policy places pods now here, now there.
 func (w *world) policy() placement.Policy { return placement.Policy(w.IntN(2)) }
@@ -168,7 +174,7 @@ func (w *world) policy() placement.Policy { return placement.Policy(w.IntN(2)) }
 // post binds the pod, and asks until it is known whether it did.
 func (w *world) post(a *actor, t *attempt) error {
 	for {
-		err := a.write(context.Background(), fmt.Sprintf("bind %s to %s: %s", t.pod.Name, t.node, t.bound().Annotations[record]), func() error {
+		err := a.write(context.Background(), "bind to "+t.node+": "+t.bound.record(), func() error {
 			o := w.server.now(t.pod.Name)
 			switch {
 			case o.uid() != t.uid():
@@ -176,7 +182,7 @@ func (w *world) post(a *actor, t *attempt) error {
 			case o.node() != "":
 				return apierrors.NewConflict(pods, t.pod.Name, errors.New("the pod is bound already"))
 			}
-			w.boundNow(t, o, w.write(t.pod.Name, t.bound(), o.life))
+			w.boundNow(t, o, w.write(t.pod.Name, annotated(t.bound.pod, record, t.bound.record()), o.life))
 			return nil
 		})
 		if err == nil || a.over {
@@ -219,7 +225,7 @@ func (w *world) force() {
 	if reason != placement.Fits {
 		return
 	}
-	t.allocation = a
-	w.say("another extender binds %s to %s past the gate: %s", o.pod.Name, t.node, t.bound().Annotations[record])
-	w.rewrite(o.pod.Name, t.bound(), o.life)
+	t.allocate(a)
+	w.say("another extender binds %s to %s past the gate: %s", o.pod.Name, t.node, t.bound.record())
+	w.rewrite(o.pod.Name, t.bound.pod, o.life)
 }
