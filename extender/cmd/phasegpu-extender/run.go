@@ -62,7 +62,7 @@ func run(ctx context.Context, o *options) error {
 		if ctx.Err() != nil {
 			return errors.New("shutting down")
 		}
-		return e.ready()
+		return errors.Join(e.ready(), e.lead.Ready())
 	}
 	log.Info("serving", zap.Stringer("listen", listen.Addr()), zap.Stringer("metricsListen", metricsListen.Addr()))
 	return server.Serve(ctx, o.bindTimeout, e.binder.Stop,

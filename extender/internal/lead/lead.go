@@ -33,6 +33,7 @@ type Lead struct {
 
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
+	synced func() bool   // whether the Lease, or that there is none, has been read
 	ready  string        // the term for which CatchUp has succeeded
 	change chan struct{} // closed when ready changes
 }
@@ -62,6 +63,17 @@ func (l *Lead) Leads() bool {
 	defer l.mu.Unlock()
 	_, err := l.term()
 	return err == nil
+}
+
+// Ready returns nil once the Lease can be read, whoever holds it.
+func (l *Lead) Ready() error {
+	l.mu.Lock()
+	synced := l.synced
+	l.mu.Unlock()
+	if l.Name == "" || synced != nil && synced() {
+		return nil
+	}
+	return fmt.Errorf("lease %s/%s cannot be read (may this service account get, list and watch it?): without it nothing is bound", l.Namespace, l.Name)
 }
 
 // term names the term of office that runs now; the error says who else is in office.
@@ -150,6 +162,9 @@ func (l *Lead) watch(ctx context.Context, client kubernetes.Interface, look chan
 	informer := informers.NewFilteredLeaseInformer(client, l.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.Name).String()
 	})
+	l.mu.Lock()
+	l.synced = informer.HasSynced
+	l.mu.Unlock()
 	tell := func(object any) {
 		lease, _ := object.(*coordinationv1.Lease)
 		l.Observe(lease)

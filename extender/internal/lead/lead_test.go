@@ -12,7 +12,9 @@ import (
 	"go.uber.org/zap"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 var start = time.Unix(1700000000, 0)
@@ -120,9 +122,29 @@ func TestWaitsWhileCatchingUp(t *testing.T) {
 func TestNoLease(t *testing.T) {
 	l := newLead(func(context.Context) error { return nil })
 	l.Name = ""
-	if err := l.begin(t.Context()); err != nil || l.May(t.Context()) != nil || !l.Leads() {
-		t.Errorf("%v, %v", err, l.May(t.Context()))
+	if err := l.begin(t.Context()); err != nil || l.May(t.Context()) != nil || !l.Leads() || l.Ready() != nil {
+		t.Errorf("%v, %v, %v", err, l.May(t.Context()), l.Ready())
 	}
+}
+
+// An extender that is kept from reading the Lease would never bind: it is not ready, and says what it needs.
+func TestReadyOnceTheLeaseIsRead(t *testing.T) {
+	l := newLead(func(context.Context) error { return nil })
+	client := fake.NewClientset()
+	var may atomic.Bool
+	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, apiruntime.Object, error) {
+		return !may.Load(), nil, errors.New("forbidden")
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.Run(ctx, client); close(ended) }()
+	if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "phasegpu-system/phasegpu-scheduler") {
+		t.Errorf("before it is read: %v", err)
+	}
+	may.Store(true)
+	until(t, func() bool { return l.Ready() == nil }) // though there is no Lease yet
+	cancel()
+	<-ended
 }
 
 func TestWatchesTheLease(t *testing.T) {
