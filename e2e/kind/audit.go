@@ -12,22 +12,32 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Audit runs `kubectl phasegpu audit` on the cluster, built from the checkout. Drift is an error that says what
-// it printed. Call it when AwaitAudit has seen that the books are quiet.
-func (c *Cluster) Audit(ctx context.Context) error {
-	dir := filepath.Join(c.Root, "bin", "e2e") // what has not changed since the last test, is not built again
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	kubectl, err := stack.BuildKubectl(ctx, dir)
+// Build builds, from the checkout, what the tests run beside the cluster: kubectl-phasegpu. Call it once, before
+// them.
+func Build(ctx context.Context) error {
+	root, err := stack.Checkout(ctx)
 	if err != nil {
 		return err
 	}
+	dir := programs(root)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	_, err = stack.BuildKubectl(ctx, dir)
+	return err
+}
+
+func programs(root string) string { return filepath.Join(root, "bin", "e2e") }
+
+// Audit runs `kubectl phasegpu audit` on the cluster. Drift is an error that says what it printed. Call it when
+// AwaitAudit has seen that the books are quiet.
+func (c *Cluster) Audit(ctx context.Context) error {
+	dir := programs(c.Root)
 	kubeconfig, err := c.Kubeconfig(dir)
 	if err != nil {
 		return err
 	}
-	if out, err := command(ctx, kubectl, "audit", "--kubeconfig="+kubeconfig, "--context="+contextName); err != nil {
+	if out, err := command(ctx, filepath.Join(dir, "kubectl-phasegpu"), "audit", "--kubeconfig="+kubeconfig, "--context="+contextName); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil

@@ -55,13 +55,16 @@ func (s *Story) end() {
 	}
 	check(s.Cluster.AwaitAudit(ctx))
 	check(s.Cluster.Audit(ctx))
+	s.Tell("the books are audited")
 	if s.Failed() {
 		s.collect(ctx)
 	}
 	check(s.Cluster.Clear(ctx, s.Namespace))
 	check(s.Cluster.Client.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}))
+	s.Tell("its pods are gone")
 	check(s.Cluster.AwaitAudit(ctx))
 	check(s.Cluster.Audit(ctx))
+	s.Tell("the books are audited")
 }
 
 // AwaitFree waits until somebody leads and the cards are known, healthy and free.
@@ -71,7 +74,7 @@ func (c *Cluster) AwaitFree(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for card, node := range map[string]string{CardA: Worker, CardB: Worker, CardC: Worker2} {
+		for card, node := range map[string]string{CardA: Worker, CardB: Worker, CardC: Worker2, CardD: Worker3, CardE: Worker3} {
 			switch d := l.Device(node, card); {
 			case d == nil:
 				return fmt.Errorf("the extender does not list %s on node %s: is everything deployed (kind/deploy)?", card, node)
