@@ -1,9 +1,8 @@
 package audit
 
 import (
-	"maps"
-
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
 )
 
@@ -23,13 +22,13 @@ type account struct{ namespace, family string }
 
 type limit struct{ namespace, quota, resource string }
 
+// nodeLine is closed when the node takes no new pods, whether for its inventory or for its pods' sake.
 type nodeLine struct{ known, closed bool }
 
 type deviceLine struct {
 	listed bool // by the node; pods may hold what it does not list
 	facts
-	reserved  device.Amount
-	exclusive bool
+	held device.Usage
 }
 
 type facts struct {
@@ -40,24 +39,20 @@ type facts struct {
 }
 
 type quotaLine struct {
-	family    string
-	used, max int64
+	ledger.Limit
+	used int64
 }
 
 type podLine struct {
 	namespace, name, node string
-	from                  int
-	held                  map[place]device.Amount
+	from                  int // the first phase that is charged
+	held                  map[place]device.Usage
 	charged               map[account]device.Amount
 	problem, assumed      bool
 }
 
 func newBooks() *books {
 	return &books{map[string]nodeLine{}, map[place]deviceLine{}, map[account]device.Amount{}, map[limit]quotaLine{}, map[string]podLine{}}
-}
-
-func newPodLine(namespace, name, node string, from int) podLine {
-	return podLine{namespace, name, node, from, map[place]device.Amount{}, map[account]device.Amount{}, false, false}
 }
 
 // addPod adds a pod that holds anything.
@@ -67,25 +62,58 @@ func (b *books) addPod(uid string, p podLine) {
 	}
 }
 
-// same reports whether two lines of a pod say the same.
-func (p *podLine) same(o *podLine) bool {
-	return p.node == o.node && p.from == o.from && p.problem == o.problem && maps.Equal(p.held, o.held) && maps.Equal(p.charged, o.charged)
+// own returns what the pods of books come to: what their lines must say, had every pod its due.
+func (b *books) own(s *State) *books {
+	own := newBooks()
+	for uid, p := range b.pods {
+		own.sum(&p)
+		if p.problem {
+			own.nodes[p.node] = nodeLine{closed: true}
+		}
+		s.eachLimit(p.namespace, func(at limit, q *ledger.Quota, l ledger.Limit) {
+			line := own.quotas[at]
+			line.used += s.counts(uid, q, l, p.charged[account{p.namespace, l.Family}])
+			own.quotas[at] = line
+		})
+	}
+	return own
 }
 
-// read returns the books of an extender's page. What is assumed for pods that wait for their node is taken
-// out: it is in no recomputation.
-func read(l *page.Ledger, s *State) (*books, []Assumed) {
-	b := newBooks()
+// sum adds what a pod holds and is charged to the lines of devices and namespaces.
+func (b *books) sum(p *podLine) {
+	for at, held := range p.held {
+		d := b.devices[at]
+		d.held = device.Usage{Amount: plus(d.held.Amount, held.Amount), Exclusive: d.held.Exclusive || held.Exclusive}
+		b.devices[at] = d
+	}
+	for to, charge := range p.charged {
+		b.namespaces[to] = plus(b.namespaces[to], charge)
+	}
+}
+
+// read returns the books of an extender's page as they are. What is assumed for pods that wait for their node
+// is not among the pods but apart: it is in no recomputation.
+func read(l *page.Ledger, s *State) (all, apart *books, assumed []Assumed) {
+	b, apart := newBooks(), newBooks()
 	for _, n := range l.Nodes {
 		b.nodes[n.Name] = nodeLine{known: n.Known, closed: n.Unreadable != ""}
 		for _, d := range n.Devices {
 			b.devices[place{n.Name, d.UUID}] = deviceLine{
 				listed: true, facts: facts{d.Family, d.Index, device.Amount(d.Capacity), d.Healthy, d.Cordoned},
-				reserved: device.Amount(d.Reserved), exclusive: d.Exclusive,
+				held: device.Usage{Amount: device.Amount(d.Reserved), Exclusive: d.Exclusive},
 			}
 		}
 		for _, m := range n.Missing {
-			b.devices[place{n.Name, m.UUID}] = deviceLine{reserved: device.Amount(m.Reserved)}
+			b.devices[place{n.Name, m.UUID}] = deviceLine{held: device.Usage{Amount: device.Amount(m.Reserved)}}
+		}
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			if line := fromPage(n.Name, p); p.Assumed && s.pending(p.UID) {
+				apart.addPod(p.UID, line)
+				assumed = append(assumed, Assumed{p.Namespace, p.Name, n.Name, p.Devices})
+			} else {
+				b.addPod(p.UID, line)
+			}
 		}
 	}
 	for _, n := range l.Namespaces {
@@ -93,73 +121,30 @@ func read(l *page.Ledger, s *State) (*books, []Assumed) {
 			b.namespaces[account{n.Name, u.Family}] = amount(u)
 		}
 		for _, q := range n.Quotas {
-			b.quotas[limit{n.Name, q.Quota, q.Resource}] = quotaLine{q.Family, q.Used, q.Max}
+			b.quotas[limit{n.Name, q.Quota, q.Resource}] = quotaLine{ledger.Limit{Family: q.Family, Max: q.Max}, q.Used}
 		}
 	}
-	var assumed []Assumed
-	for _, n := range l.Nodes {
-		for i := range n.Pods {
-			if p := &n.Pods[i]; p.Assumed && s.pending(p.UID) {
-				b.takeOut(&n, p, s)
-				assumed = append(assumed, Assumed{p.Namespace, p.Name, n.Name, p.Devices})
-				continue
-			}
-			b.addPage(n.Name, &n.Pods[i])
-		}
-	}
-	return b, assumed
+	return b, apart, assumed
 }
 
-func (b *books) addPage(node string, p *page.Pod) {
-	line := newPodLine(p.Namespace, p.Name, node, p.From)
-	line.problem, line.assumed = p.Problem != "", p.Assumed
+func fromPage(node string, p *page.Pod) podLine {
+	line := podLine{
+		namespace: p.Namespace, name: p.Name, node: node, from: p.From, problem: p.Problem != "", assumed: p.Assumed,
+		held: map[place]device.Usage{}, charged: map[account]device.Amount{},
+	}
 	for _, h := range p.Devices {
-		at := place{node, h.UUID}
-		line.held[at] = plus(line.held[at], device.Amount(h.Reserved))
+		line.hold(place{node, h.UUID}, device.Usage{Amount: device.Amount(h.Reserved), Exclusive: h.Exclusive})
 	}
 	for _, u := range p.Charged {
 		line.charged[account{p.Namespace, u.Family}] = amount(u)
 	}
-	b.addPod(p.UID, line)
+	return line
 }
 
-// takeOut subtracts an assumed pod from all sums that it is in.
-func (b *books) takeOut(n *page.Node, p *page.Pod, s *State) {
-	for _, h := range p.Devices {
-		at := place{n.Name, h.UUID}
-		d := b.devices[at]
-		d.reserved = minus(d.reserved, device.Amount(h.Reserved))
-		if h.Exclusive {
-			d.exclusive = exclusive(n, h.UUID, s)
-		}
-		b.devices[at] = d
-	}
-	for _, u := range p.Charged {
-		to := account{p.Namespace, u.Family}
-		b.namespaces[to] = minus(b.namespaces[to], amount(u))
-		for _, q := range s.quotas {
-			for _, l := range q.Limits {
-				key := limit{q.Namespace, q.Name, l.Resource}
-				if line, ok := b.quotas[key]; ok && q.Namespace == p.Namespace && l.Family == u.Family {
-					line.used -= s.counts(p.UID, &q, l, amount(u))
-					b.quotas[key] = line
-				}
-			}
-		}
-	}
-}
-
-// exclusive reports whether a pod that is not taken out shares a device with nobody.
-func exclusive(n *page.Node, uuid string, s *State) bool {
-	for i := range n.Pods {
-		p := &n.Pods[i]
-		for _, h := range p.Devices {
-			if h.UUID == uuid && h.Exclusive && !(p.Assumed && s.pending(p.UID)) {
-				return true
-			}
-		}
-	}
-	return false
+// hold adds what a pod holds of a device.
+func (p *podLine) hold(at place, u device.Usage) {
+	held := p.held[at]
+	p.held[at] = device.Usage{Amount: plus(held.Amount, u.Amount), Exclusive: held.Exclusive || u.Exclusive}
 }
 
 func amount(u page.Used) device.Amount {

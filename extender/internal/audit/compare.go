@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
 )
 
 // kind is a kind of line, in the order in which they are reported.
@@ -26,43 +27,74 @@ type key struct {
 	of, at, which string
 }
 
-// difference is a line of which two books say different things.
+func (p place) key() key   { return key{deviceKind, p.node, p.uuid, ""} }
+func (a account) key() key { return key{namespaceKind, a.namespace, a.family, ""} }
+func (l limit) key() key   { return key{quotaKind, l.namespace, l.quota, l.resource} }
+
+// difference is why a line says something else in the books than it must.
 type difference struct {
-	pods  []string // UIDs of those that make it
-	other []string // what the pods do not explain, in words
+	pods  []string // UIDs of those that the books charge wrongly there
+	other []string // what no pod explains, in words
+	rest  device.Amount
 }
 
-// differ compares the books with what they must be.
-func differ(want, got *books) map[key]*difference {
-	d := differences{}
-	d.pods(want, got)
+// differences is all lines that differ, and all pods that make it.
+type differences struct {
+	lines map[key]*difference
+	pods  map[string]bool // by UID
+}
+
+// differ compares the books with what they must be. What no pod explains does not depend on when pods were
+// looked at: it is about nodes and quotas, or between the lines of the books and their own pods.
+func differ(s *State, want, got, apart *books) differences {
+	d := differences{map[key]*difference{}, map[string]bool{}}
+	d.comparePods(s, want, got)
+	own := got.own(s)
+	for _, p := range apart.pods {
+		own.sum(&p)
+	}
+	aside := apart.own(s).quotas
 	for name := range union(want.nodes, got.nodes) {
 		k := key{nodeKind, name, "", ""}
 		w, g := want.nodes[name], got.nodes[name]
 		if w.known != g.known {
 			d.other(k, "%s, %s", choose(g.known, "the books know it", "the books do not know it"), choose(w.known, "the API server has it", "the API server has no such node"))
 		}
-		if w.closed != g.closed && d[k] == nil {
-			d.other(k, "%s new pods in the books, %s by the API server", choose(g.closed, "takes no", "takes"), choose(w.closed, "none", "some"))
+		if must := w.closed || own.nodes[name].closed; w.known && g.known && must != g.closed {
+			d.other(k, "%s new pods in the books, %s", choose(g.closed, "takes no", "takes"), choose(must, "and cannot be read", "and can be read"))
 		}
 	}
 	for at := range union(want.devices, got.devices) {
-		d.device(at, want.devices[at], got.devices[at])
+		d.compareFacts(at.key(), want.devices[at], got.devices[at])
+		d.compareSum(at.key(), got.devices[at].held, own.devices[at].held)
 	}
-	d.sums(want, got)
+	for to := range union(own.namespaces, got.namespaces) {
+		d.compareSum(to.key(), device.Usage{Amount: got.namespaces[to]}, device.Usage{Amount: own.namespaces[to]})
+	}
 	for at := range union(want.quotas, got.quotas) {
-		d.quota(at, want, got)
+		k := at.key()
+		w, inWant := want.quotas[at]
+		g, inGot := got.quotas[at]
+		switch {
+		case !inGot:
+			d.other(k, "not in the books, the API server limits it to %d", w.Max)
+		case !inWant:
+			d.other(k, "limited to %d in the books, the API server has no such limit", g.Max)
+		case w.Max != g.Max:
+			d.other(k, "limited to %d in the books, to %d at the API server", g.Max, w.Max)
+		}
+		if rest := g.used - own.quotas[at].used - aside[at].used; inGot && inWant && rest != 0 {
+			d.other(k, ownSum, fmt.Sprintf("%+d", rest))
+		}
 	}
 	return d
 }
 
-type differences map[key]*difference
-
 func (d differences) line(k key) *difference {
-	if d[k] == nil {
-		d[k] = &difference{}
+	if d.lines[k] == nil {
+		d.lines[k] = &difference{}
 	}
-	return d[k]
+	return d.lines[k]
 }
 
 func (d differences) other(k key, format string, args ...any) {
@@ -70,13 +102,16 @@ func (d differences) other(k key, format string, args ...any) {
 	line.other = append(line.other, fmt.Sprintf(format, args...))
 }
 
-// pods finds the lines on which a pod makes a difference.
-func (d differences) pods(want, got *books) {
+func (d differences) because(k key, uid string) {
+	line := d.line(k)
+	line.pods = append(line.pods, uid)
+	d.pods[uid] = true
+}
+
+// comparePods finds the lines on which the books charge a pod wrongly.
+func (d differences) comparePods(s *State, want, got *books) {
 	for uid := range union(want.pods, got.pods) {
 		w, g := want.pods[uid], got.pods[uid]
-		if w.same(&g) {
-			continue
-		}
 		for at := range union(w.held, g.held) {
 			if w.held[at] != g.held[at] {
 				d.because(at.key(), uid)
@@ -90,21 +125,18 @@ func (d differences) pods(want, got *books) {
 		if w.problem != g.problem {
 			d.because(key{nodeKind, cmp.Or(w.node, g.node), "", ""}, uid)
 		}
+		namespace := cmp.Or(w.namespace, g.namespace)
+		s.eachLimit(namespace, func(at limit, q *ledger.Quota, l ledger.Limit) {
+			to := account{namespace, l.Family}
+			if s.counts(uid, q, l, w.charged[to]) != s.counts(uid, q, l, g.charged[to]) {
+				d.because(at.key(), uid)
+			}
+		})
 	}
 }
 
-func (d differences) because(k key, uid string) {
-	line := d.line(k)
-	line.pods = append(line.pods, uid)
-}
-
-func (p place) key() key   { return key{deviceKind, p.node, p.uuid, ""} }
-func (a account) key() key { return key{namespaceKind, a.namespace, a.family, ""} }
-func (l limit) key() key   { return key{quotaKind, l.namespace, l.quota, l.resource} }
-
-// device compares what is known of a device.
-func (d differences) device(at place, w, g deviceLine) {
-	k := at.key()
+// compareFacts compares what is known of a device.
+func (d differences) compareFacts(k key, w, g deviceLine) {
 	if w.listed != g.listed {
 		d.other(k, "%s, %s", choose(g.listed, "the books list it", "the books do not list it"), choose(w.listed, "the node's inventory does", "the node's inventory does not"))
 	}
@@ -123,77 +155,37 @@ func (d differences) device(at place, w, g deviceLine) {
 	if w.cordoned != g.cordoned {
 		d.other(k, "%s in the books, %s on the node", choose(g.cordoned, "cordoned", "not cordoned"), choose(w.cordoned, "cordoned", "not cordoned"))
 	}
-	if w.exclusive != g.exclusive && d[k] == nil {
-		d.other(k, "%s in the books, %s by its pods", choose(g.exclusive, "exclusive", "shared"), choose(w.exclusive, "exclusive", "shared"))
-	}
 }
 
-// sums finds what the books of a device or a namespace have beyond what their own pods add up to.
-func (d differences) sums(want, got *books) {
-	rest := map[key]device.Amount{}
-	for at, line := range got.devices {
-		rest[at.key()] = line.reserved
+const ownSum = "differs from the sum of the books' own pods by %s"
+
+// compareSum compares a line of a device or a namespace with what the books' own pods add up to. Of a device
+// that its node does not list, the page does not say whether it is exclusive.
+func (d differences) compareSum(k key, sum, own device.Usage) {
+	if rest := minus(sum.Amount, own.Amount); !rest.IsZero() {
+		d.line(k).rest = rest
+		d.other(k, ownSum, parts(rest, "%+d"))
 	}
-	for to, sum := range got.namespaces {
-		rest[to.key()] = sum
-	}
-	for _, p := range got.pods {
-		for at, held := range p.held {
-			rest[at.key()] = minus(rest[at.key()], held)
-		}
-		for to, charge := range p.charged {
-			rest[to.key()] = minus(rest[to.key()], charge)
-		}
-	}
-	for k, r := range rest {
-		if !r.IsZero() {
-			d.other(k, "%s more in the books than their own pods hold", parts(r))
-		}
+	if sum.Exclusive && !own.Exclusive {
+		d.other(k, "exclusive in the books, and shared by their own pods")
 	}
 }
 
 // parts writes what of an amount is not zero.
-func parts(a device.Amount) string {
+func parts(a device.Amount, format string) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int64
 		unit string
 	}{{a.MemoryMiB, "MiB"}, {a.Slots, "slots"}, {a.Cores, "% cores"}} {
 		if p.n != 0 {
-			parts = append(parts, fmt.Sprint(p.n, " ", p.unit))
+			parts = append(parts, fmt.Sprintf(format+" %s", p.n, p.unit))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// quota compares a line of a ResourceQuota. What its pods are charged is the namespace's line.
-func (d differences) quota(at limit, want, got *books) {
-	k := at.key()
-	w, inWant := want.quotas[at]
-	g, inGot := got.quotas[at]
-	switch {
-	case !inGot:
-		d.other(k, "not in the books, the API server limits it to %d", w.max)
-		return
-	case !inWant:
-		d.other(k, "limited to %d in the books, the API server has no such limit", g.max)
-		return
-	case w.max != g.max:
-		d.other(k, "limited to %d in the books, to %d at the API server", g.max, w.max)
-	}
-	if w.used == g.used {
-		return
-	}
-	if line := d[account{at.namespace, w.family}.key()]; line != nil && len(line.pods) > 0 {
-		for _, uid := range line.pods {
-			d.because(k, uid)
-		}
-		return
-	}
-	d.other(k, "%d used in the books, %d by its pods", g.used, w.used)
-}
-
-// union iterates over the keys of both maps, each once.
+// union returns the keys of both maps.
 func union[K comparable, V any](a, b map[K]V) map[K]struct{} {
 	keys := make(map[K]struct{}, len(a)+len(b))
 	for k := range a {
@@ -213,7 +205,7 @@ func choose(condition bool, yes, no string) string {
 }
 
 // sorted returns keys in the order of a report.
-func sorted(keys map[key]*difference) []key {
+func sorted[V any](keys map[key]V) []key {
 	order := []kind{nodeKind, deviceKind, namespaceKind, quotaKind}
 	return slices.SortedFunc(maps.Keys(keys), func(x, y key) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.kind), slices.Index(order, y.kind)),

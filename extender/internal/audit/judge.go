@@ -6,21 +6,29 @@ import (
 	"slices"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
 )
 
-// judge says of the lines that are open which of them drift. The page was taken after the one state and before
-// the other: what is the same in both was so when it was taken.
-func judge(before, after *look, open map[key]*difference) Books {
+// judge says which lines drift of those that something open is about. The page was taken after the one state
+// and before the other: what is the same in both was so when it was taken.
+func judge(before, after *look, o *open) Books {
 	l := after.page
 	b := Books{
 		Generation: l.Generation, Seen: l.Seen, Release: l.Release, Compared: counts(after.want, after.got),
 		Drift: []Line{}, Unsettled: []Line{}, Assumed: append([]Assumed{}, after.assumed...),
 	}
-	for _, k := range sorted(open) {
-		d := before.differs[k]
-		line := before.line(k, d, after)
+	for _, k := range sorted(before.differs.lines) {
+		d := *before.differs.lines[k]
+		d.pods = slices.DeleteFunc(slices.Clone(d.pods), func(uid string) bool { return !o.pods[uid] })
+		if !o.lines[k] {
+			d.other, d.rest = nil, device.Amount{}
+		}
+		if len(d.pods)+len(d.other) == 0 {
+			continue
+		}
+		line := before.line(k, &d, after)
 		drifts := len(d.other) > 0 && l.Consistent && before.want.sameFacts(k, after.want)
 		for i := range line.Pods {
 			drifts = drifts || line.Pods[i].Unsettled == ""
@@ -41,10 +49,10 @@ func (b *books) sameFacts(k key, o *books) bool {
 		return b.nodes[k.of] == o.nodes[k.of]
 	case deviceKind:
 		x, y := b.devices[place{k.of, k.at}], o.devices[place{k.of, k.at}]
-		return x.listed == y.listed && x.facts == y.facts && x.exclusive == y.exclusive
+		return x.listed == y.listed && x.facts == y.facts
 	case quotaKind:
 		at := limit{k.of, k.at, k.which}
-		return b.quotas[at].max == o.quotas[at].max
+		return b.quotas[at].Limit == o.quotas[at].Limit
 	default:
 		return true
 	}
@@ -53,35 +61,44 @@ func (b *books) sameFacts(k key, o *books) bool {
 // line reports a difference; the look after it tells what was about to change.
 func (v *look) line(k key, d *difference, after *look) Line {
 	l := Line{Kind: string(k.kind), Differs: d.other}
-	amounts := func(p *podLine) *page.Amount { return nil }
+	of := func(*podLine) (device.Amount, bool) { return device.Amount{}, false }
 	switch k.kind {
 	case nodeKind:
 		l.Node = k.of
 	case deviceKind:
 		at := place{k.of, k.at}
-		l.Node, l.Device = k.of, k.at
-		l.Books, l.Recomputed = shown(v.got.devices[at].reserved), shown(v.want.devices[at].reserved)
-		amounts = func(p *podLine) *page.Amount { return shown(p.held[at]) }
+		l.Node, l.Device, l.Books = k.of, k.at, shown(v.got.devices[at].held.Amount)
+		of = func(p *podLine) (device.Amount, bool) { return p.held[at].Amount, true }
 	case namespaceKind:
 		to := account{k.of, k.at}
-		l.Namespace, l.Family = k.of, k.at
-		l.Books, l.Recomputed = shown(v.got.namespaces[to]), shown(v.want.namespaces[to])
-		amounts = func(p *podLine) *page.Amount { return shown(p.charged[to]) }
+		l.Namespace, l.Family, l.Books = k.of, k.at, shown(v.got.namespaces[to])
+		of = func(p *podLine) (device.Amount, bool) { return p.charged[to], true }
 	case quotaKind:
 		at := limit{k.of, k.at, k.which}
 		l.Namespace, l.Quota, l.Resource = k.of, k.at, k.which
-		if g, w := v.got.quotas[at], v.want.quotas[at]; len(d.pods) > 0 {
-			l.Differs = append(slices.Clone(l.Differs), fmt.Sprintf("%d used in the books, %d by its pods", g.used, w.used))
-			to := account{k.of, w.family}
-			amounts = func(p *podLine) *page.Amount { return shown(p.charged[to]) }
+		to := account{k.of, v.want.quotas[at].Family}
+		of = func(p *podLine) (device.Amount, bool) { return p.charged[to], true }
+		if more := v.usedMore(at, d.pods); more != 0 {
+			used := v.got.quotas[at].used
+			l.Differs = append(slices.Clone(l.Differs), fmt.Sprintf("%d used in the books, %d by its pods", used, used-more))
 		}
 	}
+	more := d.rest // in the books than there must be
 	for _, uid := range d.pods {
 		w, g := v.want.pods[uid], v.got.pods[uid]
-		c := Cause{UID: uid, Namespace: cmp.Or(w.namespace, g.namespace), Name: cmp.Or(w.name, g.name)}
-		c.Books, c.Recomputed = amounts(&g), amounts(&w)
-		c.Why, c.Unsettled = v.why(uid), v.unsettled(uid, after)
+		c := Cause{
+			UID: uid, Namespace: cmp.Or(w.namespace, g.namespace), Name: cmp.Or(w.name, g.name),
+			Why: v.why(uid), Unsettled: v.unsettled(uid, after),
+		}
+		if books, ok := of(&g); ok {
+			must, _ := of(&w)
+			c.Books, c.Recomputed = shown(books), shown(must)
+			more = plus(more, minus(books, must))
+		}
 		l.Pods = append(l.Pods, c)
+	}
+	if l.Books != nil {
+		l.Recomputed = shown(minus(device.Amount(*l.Books), more))
 	}
 	slices.SortFunc(l.Pods, func(x, y Cause) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
@@ -89,16 +106,31 @@ func (v *look) line(k key, d *difference, after *look) Line {
 	return l
 }
 
-// unsettled says why what the books say of a pod may be right all the same, "" when it cannot.
+// usedMore is how much more the books count against a limit than pods account for.
+func (v *look) usedMore(at limit, pods []string) int64 {
+	more := int64(0)
+	v.state.eachLimit(at.namespace, func(which limit, q *ledger.Quota, l ledger.Limit) {
+		if which != at {
+			return
+		}
+		to := account{at.namespace, l.Family}
+		for _, uid := range pods {
+			more += v.state.counts(uid, q, l, v.got.pods[uid].charged[to]) - v.state.counts(uid, q, l, v.want.pods[uid].charged[to])
+		}
+	})
+	return more
+}
+
+// unsettled says why what the books say of a pod may have been right when they said it, "" when it was not.
 func (v *look) unsettled(uid string, after *look) string {
-	now, then := v.want.pods[uid], after.want.pods[uid]
-	if !now.same(&then) {
+	switch now, then := v.state.pods[uid], after.state.pods[uid]; {
+	case now.UID != then.UID || now.Version != then.Version:
 		return "it changed while the books were read"
+	case now.Node != "" && now.Version > v.page.Seen:
+		return fmt.Sprintf("it is of version %d, and the books have seen pods up to %d", now.Version, v.page.Seen)
+	default:
+		return ""
 	}
-	if version := v.state.pods[uid].Version; version > v.page.Seen {
-		return fmt.Sprintf("it is of version %d, and the books have seen pods up to %d", version, v.page.Seen)
-	}
-	return ""
 }
 
 // why says in what books and API server differ about a pod.
@@ -142,7 +174,7 @@ func counts(want, got *books) Counts {
 	devices, namespaces := map[place]bool{}, map[string]bool{}
 	for _, b := range []*books{want, got} {
 		for at, d := range b.devices {
-			if d.listed || !d.reserved.IsZero() {
+			if d.listed || !d.held.IsZero() {
 				devices[at] = true
 			}
 		}

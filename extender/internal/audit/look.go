@@ -26,14 +26,28 @@ type look struct {
 	state     *State
 	want, got *books
 	assumed   []Assumed
-	differs   map[key]*difference
+	differs   differences
 }
 
 func beside(s *State, l *page.Ledger) *look {
-	got, assumed := read(l, s)
+	got, apart, assumed := read(l, s)
 	want := s.books()
-	return &look{l, s, want, got, assumed, differ(want, got)}
+	return &look{l, s, want, got, assumed, differ(s, want, got, apart)}
 }
+
+// open is what was found to differ each time so far: pods, and lines for what no pod explains.
+type open struct {
+	pods  map[string]bool
+	lines map[key]bool
+}
+
+// stay drops what a look finds equal.
+func (o *open) stay(l *look) {
+	maps.DeleteFunc(o.pods, func(uid string, _ bool) bool { return !l.differs.pods[uid] })
+	maps.DeleteFunc(o.lines, func(k key, _ bool) bool { return l.differs.lines[k] == nil || len(l.differs.lines[k].other) == 0 })
+}
+
+func (o *open) empty() bool { return len(o.pods)+len(o.lines) == 0 }
 
 // Look compares the books of one extender. It also returns the state that it compared them with last.
 func Look(ctx context.Context, src Source) (Books, *State, error) {
@@ -45,19 +59,20 @@ func Look(ctx context.Context, src Source) (Books, *State, error) {
 	if err != nil {
 		return Books{}, nil, err
 	}
-	before := beside(state, l)
-	after := before
-	open := maps.Clone(before.differs) // until it was found equal once
-	for i := 0; len(open) > 0; i++ {
-		if l, err = src.Page(ctx); err != nil {
+	after := beside(state, l)
+	before := after
+	o := open{maps.Clone(after.differs.pods), map[key]bool{}}
+	for k, d := range after.differs.lines {
+		if len(d.other) > 0 {
+			o.lines[k] = true
+		}
+	}
+	for i := 0; !o.empty(); i++ {
+		if before, after, err = src.between(ctx, l); err != nil {
 			return Books{}, nil, err
 		}
-		before = beside(after.state, l)
-		if state, err = src.list(ctx, l); err != nil {
-			return Books{}, nil, err
-		}
-		after = beside(state, l)
-		maps.DeleteFunc(open, func(k key, _ *difference) bool { return before.differs[k] == nil || after.differs[k] == nil })
+		o.stay(before)
+		o.stay(after)
 		if i == len(src.Pauses) {
 			break
 		}
@@ -67,7 +82,24 @@ func Look(ctx context.Context, src Source) (Books, *State, error) {
 		case <-time.After(src.Pauses[i]):
 		}
 	}
-	return judge(before, after, open), after.state, nil
+	return judge(before, after, &o), after.state, nil
+}
+
+// between takes a page between two lists.
+func (src *Source) between(ctx context.Context, last *page.Ledger) (before, after *look, err error) {
+	first, err := src.list(ctx, last)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := src.Page(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	second, err := src.list(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	return beside(first, l), beside(second, l), nil
 }
 
 // list lists what the API server has, by the release policy of the extender.

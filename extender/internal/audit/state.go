@@ -17,8 +17,8 @@ import (
 type State struct {
 	release phase.Release
 	nodes   map[string]ledger.Node
-	quotas  []ledger.Quota
-	pods    map[string]pod // by UID
+	quotas  map[string][]ledger.Quota // by namespace
+	pods    map[string]pod            // by UID
 	notes   []Note
 }
 
@@ -30,7 +30,7 @@ type pod struct {
 
 // NewState returns one without objects. Release is the policy of pods that name none.
 func NewState(release phase.Release) *State {
-	return &State{release: release, nodes: map[string]ledger.Node{}, pods: map[string]pod{}}
+	return &State{release: release, nodes: map[string]ledger.Node{}, quotas: map[string][]ledger.Quota{}, pods: map[string]pod{}}
 }
 
 // AddNode adds a node.
@@ -48,7 +48,7 @@ func (s *State) AddQuota(quota *corev1.ResourceQuota) {
 	if err != nil {
 		s.note("ResourceQuota "+quota.Namespace+"/"+quota.Name, err.Error())
 	}
-	s.quotas = append(s.quotas, truth)
+	s.quotas[quota.Namespace] = append(s.quotas[quota.Namespace], truth)
 }
 
 // AddPod adds a pod, if it has devices.
@@ -80,9 +80,9 @@ func (s *State) Notes() []Note {
 	notes := slices.Clone(s.notes)
 	b := s.books()
 	for at, d := range b.devices {
-		if d.listed && !d.reserved.Within(d.capacity) {
+		if d.listed && !d.held.Within(d.capacity) {
 			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node,
-				fmt.Sprintf("has %s and %s are reserved: containers ran again after their memory went to others, or the device shrank", parts(d.capacity), parts(d.reserved))})
+				fmt.Sprintf("has %s and %s are reserved: containers ran again after their memory went to others, or the device shrank", parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
 		}
 	}
 	slices.SortFunc(notes, func(x, y Note) int { return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.Note, y.Note)) })
@@ -98,65 +98,63 @@ func (s *State) pending(uid string) bool {
 // books works out what the books must be, pod by pod and from nothing else.
 func (s *State) books() *books {
 	b := newBooks()
+	for uid, p := range s.pods {
+		if p.Node != "" && p.First != phase.None {
+			b.addPod(uid, charged(&p.Pod))
+		}
+	}
+	own := b.own(s)
+	b.namespaces = own.namespaces
 	for name, n := range s.nodes {
 		b.nodes[name] = nodeLine{known: true, closed: n.Unreadable != ""}
 		for _, d := range n.Devices {
 			b.devices[place{name, d.UUID}] = deviceLine{listed: true, facts: facts{d.Family, d.Index, d.Capacity, d.Healthy, d.Cordoned}}
 		}
 	}
-	for _, p := range s.pods {
-		if p.Node != "" && p.First != phase.None {
-			b.add(&p.Pod)
-		}
+	for at, d := range own.devices {
+		line := b.devices[at]
+		line.held = d.held
+		b.devices[at] = line
 	}
-	for _, q := range s.quotas {
-		for _, l := range q.Limits {
-			b.quotas[limit{q.Namespace, q.Name, l.Resource}] = quotaLine{family: l.Family, max: l.Max, used: s.used(b, &q, l)}
-		}
+	for namespace := range s.quotas {
+		s.eachLimit(namespace, func(at limit, _ *ledger.Quota, l ledger.Limit) {
+			b.quotas[at] = quotaLine{l, own.quotas[at].used}
+		})
 	}
 	return b
 }
 
-// add charges a bound, live pod.
-func (b *books) add(p *ledger.Pod) {
-	line := newPodLine(p.Namespace, p.Name, p.Node, p.First)
+// charged returns what a bound, live pod must be charged.
+func charged(p *ledger.Pod) podLine {
 	reserved, err := p.Classes.Reserved(p.Allocation, p.First)
-	if p.Unreadable != "" || err != nil {
-		line.problem = true
-		node := b.nodes[p.Node]
-		node.closed = true
-		b.nodes[p.Node] = node
+	line := podLine{
+		namespace: p.Namespace, name: p.Name, node: p.Node, from: p.First, problem: p.Unreadable != "" || err != nil,
+		held: map[place]device.Usage{}, charged: map[account]device.Amount{},
 	}
 	for _, h := range reserved.Devices {
-		at := place{p.Node, h.UUID}
-		line.held[at] = plus(line.held[at], h.Amount)
-		d := b.devices[at]
-		d.reserved, d.exclusive = plus(d.reserved, h.Amount), d.exclusive || h.Exclusive
-		b.devices[at] = d
+		line.hold(place{p.Node, h.UUID}, h.Usage)
 	}
 	for _, t := range reserved.Totals {
-		to := account{p.Namespace, t.Family}
-		line.charged[to] = t.Amount
-		b.namespaces[to] = plus(b.namespaces[to], t.Amount)
+		line.charged[account{p.Namespace, t.Family}] = t.Amount
 	}
-	b.addPod(p.UID, line)
+	return line
 }
 
-// used is what counts against a limit of a quota: what the pods that it selects are charged.
-func (s *State) used(b *books, q *ledger.Quota, l ledger.Limit) int64 {
-	used := int64(0)
-	for uid, p := range b.pods {
-		if p.namespace == q.Namespace {
-			used += s.counts(uid, q, l, p.charged[account{q.Namespace, l.Family}])
+// eachLimit calls f with every line of every quota of a namespace.
+func (s *State) eachLimit(namespace string, f func(limit, *ledger.Quota, ledger.Limit)) {
+	for i := range s.quotas[namespace] {
+		q := &s.quotas[namespace][i]
+		for _, l := range q.Limits {
+			f(limit{q.Namespace, q.Name, l.Resource}, q, l)
 		}
 	}
-	return used
 }
 
-// counts is what a pod's charge counts against a limit.
+// counts is what a pod's charge counts against a limit. Of a pod that is gone nothing tells whether a quota
+// with scopes selects it, so it counts.
 func (s *State) counts(uid string, q *ledger.Quota, l ledger.Limit, charge device.Amount) int64 {
 	switch p, ok := s.pods[uid]; {
-	case !ok || q.Selects != nil && !q.Selects(p.Scope):
+	case ok && q.Selects != nil && !q.Selects(p.Scope):
 		return 0
 	case l.Dimension == ledger.Cores:
 		return charge.Cores
