@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
 )
 
@@ -35,7 +37,8 @@ type node struct {
 	t       *testing.T
 	dir     string
 	devices *inventory.Current
-	halt    func() // stops the plugin
+	halt    func()              // stops the plugin
+	client  *refitclient.Client // of plugins that are started from now on, nil for none
 
 	mu   sync.Mutex
 	pods []*corev1.Pod
@@ -103,8 +106,14 @@ func (n *node) startPlugin() {
 	n.eventually("the registration", func() bool { return n.Registrations() > before && len(n.Kubelet.Devices()) > 0 })
 }
 
+func (n *node) restartPlugin() {
+	n.t.Helper()
+	n.halt()
+	n.startPlugin()
+}
+
 func (n *node) allocator() *allocate.Allocator {
-	return &allocate.Allocator{
+	a := &allocate.Allocator{
 		Node: "n1", Resource: gpus, Pods: n.list,
 		Checkpoint: func() ([]kubelet.Entry, error) {
 			return kubelet.ReadCheckpoint(filepath.Join(n.dir, kubelet.CheckpointFile), gpus)
@@ -112,6 +121,24 @@ func (n *node) allocator() *allocate.Allocator {
 		Devices:   func() []device.Device { devices, _, _ := n.devices.Get(); return devices },
 		Isolation: isolation.HAMiCore{Dir: n.dir},
 		Told:      func(about string, err error) { n.t.Errorf("%s: %v", about, err) },
+	}
+	if n.client != nil {
+		a.Refit = n.client.Ask
+	}
+	return a
+}
+
+// drifts checks what the plugin tells of drift.
+func (n *node) drifts(want allocate.Drift) {
+	n.t.Helper()
+	a := n.allocator()
+	pods, _ := n.list(n.t.Context())
+	entries, err := a.Checkpoint()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, a.Drift(pods, entries)); diff != "" {
+		n.t.Errorf("drift (-want +got):\n%s", diff)
 	}
 }
 
@@ -231,11 +258,15 @@ type part struct{ class, entry string }
 // newPod has containers named i0, s1, a2, … by class and position. UIDs are names.
 func newPod(name string, parts ...part) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), Annotations: map[string]string{}}}
+	pod.Spec.NodeName = "n1"
 	always := corev1.ContainerRestartPolicyAlways
 	for i, p := range parts {
 		c := corev1.Container{Name: fmt.Sprintf("%s%d", strings.ToLower(p.class), i)}
 		if devices := strings.Count(p.entry, ":"); devices > 0 {
-			c.Resources.Limits = corev1.ResourceList{gpus: *resource.NewQuantity(int64(devices), resource.DecimalSI)}
+			c.Resources.Limits = corev1.ResourceList{
+				gpus:                *resource.NewQuantity(int64(devices), resource.DecimalSI),
+				"nvidia.com/gpumem": resource.MustParse(strings.Split(p.entry, ",")[2]),
+			}
 		}
 		switch p.class {
 		case "S":

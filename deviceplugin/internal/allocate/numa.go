@@ -139,9 +139,6 @@ func (a *Allocator) asked(t turn, ids []string, entries []kubelet.Entry) bool {
 	devices := a.Devices()
 	m := numaOf(devices)
 	fresh := m.ids(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return kept[id] }))
-	if len(fresh) == 0 {
-		return false
-	}
 	held := map[string]bool{}
 	for _, e := range entries {
 		for _, id := range e.IDs {
