@@ -30,6 +30,8 @@ const (
 	CardA = "GPU-w1-a" // of Worker: 24576 MiB
 	CardB = "GPU-w1-b" // of Worker: 24576 MiB
 	CardC = "GPU-w2-a" // of Worker2: 40960 MiB
+	CardD = "GPU-w3-a" // of Worker3, NUMA node 0: 40960 MiB
+	CardE = "GPU-w3-b" // of Worker3, NUMA node 1: 40960 MiB
 )
 
 // Numbers of the cards, in MiB.
