@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -13,11 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
+	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
 // manifest returns the one object of a kind in a file, which may have no unknown field.
@@ -92,6 +96,65 @@ func TestRoleGivesTheLeast(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+// The components' flags are the plugin's, and what they name is mounted.
+func TestComponents(t *testing.T) {
+	t.Setenv("NODE_NAME", "n1")
+	for name, check := range map[string]func(*options) (file string, ok bool){
+		"declared": func(o *options) (string, bool) { return filepath.Dir(o.inventoryFile), true },
+		"numa-refit": func(o *options) (string, bool) {
+			return filepath.Dir(o.refit.CAFile), filepath.Dir(o.refit.TokenFile) == filepath.Dir(o.refit.CAFile)
+		},
+	} {
+		component := manifest[struct {
+			metav1.TypeMeta `json:",inline"`
+			Patches         []struct {
+				Target struct{ Kind, Name string } `json:"target"`
+				Patch  string                      `json:"patch"`
+			} `json:"patches"`
+		}](t, name+"/kustomization.yaml", "Component")
+		var steps []struct {
+			Op, Path string
+			Value    json.RawMessage
+		}
+		if err := yaml.Unmarshal([]byte(component.Patches[0].Patch), &steps); err != nil {
+			t.Fatal(err)
+		}
+		var args []string
+		mounted := map[string]bool{}
+		for _, step := range steps {
+			var arg string
+			var mount corev1.VolumeMount
+			var volume corev1.Volume
+			var err error
+			switch step.Path {
+			case "/spec/template/spec/containers/0/args/-":
+				err = json.Unmarshal(step.Value, &arg)
+				args = append(args, arg)
+			case "/spec/template/spec/containers/0/volumeMounts/-":
+				err = json.Unmarshal(step.Value, &mount)
+				mounted[mount.MountPath] = mount.ReadOnly
+			case "/spec/template/spec/volumes/-":
+				err = yaml.UnmarshalStrict(step.Value, &volume)
+				if p := volume.Projected; p != nil && p.Sources[0].ServiceAccountToken.Audience != refit.Audience {
+					t.Errorf("the token is for %q, want %q", p.Sources[0].ServiceAccountToken.Audience, refit.Audience)
+				}
+			default:
+				t.Errorf("%s patches %s", name, step.Path)
+			}
+			if err != nil || step.Op != "add" {
+				t.Errorf("%s: %s %s: %v", name, step.Op, step.Path, err)
+			}
+		}
+		o, err := parse(args, io.Discard)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if dir, ok := check(o); !ok || !mounted[dir] {
+			t.Errorf("%s: %s is not mounted read only", name, dir)
+		}
 	}
 }
 

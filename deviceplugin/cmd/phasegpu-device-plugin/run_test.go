@@ -247,9 +247,10 @@ func TestParse(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"--isolation=strict", "--replicas=0", "--memory-scaling=NaN", "--memory-scaling=0", "--memory-scaling=11", "--ignored-xids=x",
+		"--refit-url=https://numarefit", "--refit-url=http://numarefit --refit-ca=a --refit-token=t", "--refit-token=t",
 		"--node=", "--probe-every=0s", "--recover-after=-1s", "extra",
 	} {
-		if _, err := parse([]string{bad}, io.Discard); err == nil {
+		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
 	}
