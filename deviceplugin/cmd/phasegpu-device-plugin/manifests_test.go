@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,6 +108,8 @@ func TestComponents(t *testing.T) {
 		"numa-refit": func(o *options) (string, bool) {
 			return filepath.Dir(o.refit.CAFile), filepath.Dir(o.refit.TokenFile) == filepath.Dir(o.refit.CAFile)
 		},
+		"mps": func(o *options) (string, bool) { return o.isolation.(isolation.MPS).Dir, true },
+		"cdi": func(o *options) (string, bool) { return "", o.cdiKind == "nvidia.com/gpu" },
 	} {
 		component := manifest[struct {
 			metav1.TypeMeta `json:",inline"`
@@ -122,30 +125,38 @@ func TestComponents(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(component.Patches[0].Patch), &steps); err != nil {
 			t.Fatal(err)
 		}
+		spec := manifest[appsv1.DaemonSet](t, "daemonset.yaml", "DaemonSet").Spec.Template.Spec
 		var args []string
-		mounted := map[string]bool{}
+		mounted := map[string]bool{"": true}
 		for _, step := range steps {
 			var arg string
 			var mount corev1.VolumeMount
 			var volume corev1.Volume
 			var err error
-			switch step.Path {
-			case "/spec/template/spec/containers/0/args/-":
+			switch strings.TrimPrefix(step.Path, "/spec/template/spec/") {
+			case "containers/0/args/-", "containers/0/args/0":
 				err = json.Unmarshal(step.Value, &arg)
 				args = append(args, arg)
-			case "/spec/template/spec/containers/0/volumeMounts/-":
+				if step.Op == "test" && arg != spec.Containers[0].Args[0] {
+					t.Errorf("%s expects %s, the DaemonSet has %s", name, arg, spec.Containers[0].Args[0])
+				}
+			case "containers/0/volumeMounts/-", "containers/0/volumeMounts/1":
 				err = json.Unmarshal(step.Value, &mount)
-				mounted[mount.MountPath] = mount.ReadOnly
-			case "/spec/template/spec/volumes/-":
+				mounted[mount.MountPath] = true
+			case "volumes/-", "volumes/1":
 				err = yaml.UnmarshalStrict(step.Value, &volume)
 				if p := volume.Projected; p != nil && p.Sources[0].ServiceAccountToken.Audience != refit.Audience {
 					t.Errorf("the token is for %q, want %q", p.Sources[0].ServiceAccountToken.Audience, refit.Audience)
 				}
+			case "containers/0/volumeMounts/1/name", "volumes/1/name":
+				if step.Op != "test" || string(step.Value) != strconv.Quote(spec.Volumes[1].Name) || spec.Volumes[1].Name != spec.Containers[0].VolumeMounts[1].Name {
+					t.Errorf("%s: %s %s %s, the DaemonSet has %s", name, step.Op, step.Path, step.Value, spec.Volumes[1].Name)
+				}
 			default:
 				t.Errorf("%s patches %s", name, step.Path)
 			}
-			if err != nil || step.Op != "add" {
-				t.Errorf("%s: %s %s: %v", name, step.Op, step.Path, err)
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, step.Path, err)
 			}
 		}
 		o, err := parse(args, io.Discard)
@@ -153,7 +164,7 @@ func TestComponents(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if dir, ok := check(o); !ok || !mounted[dir] {
-			t.Errorf("%s: %s is not mounted read only", name, dir)
+			t.Errorf("%s: %s is not mounted", name, dir)
 		}
 	}
 }

@@ -34,14 +34,8 @@ func (HAMiCore) Mode() device.Mode { return device.HAMiCore }
 
 // Check looks for the library and its preload file.
 func (h HAMiCore) Check() error {
-	for _, name := range []string{"libvgpu.so", "ld.so.preload"} {
-		info, err := os.Stat(filepath.Join(h.Dir, name))
-		if err != nil {
-			return fmt.Errorf("--isolation=hami-core: %w: install HAMi-core on the node, or set --hami-core-dir", err)
-		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("--isolation=hami-core: %s is no file: install HAMi-core on the node, or set --hami-core-dir", filepath.Join(h.Dir, name))
-		}
+	if err := has(h.Dir, false, "install HAMi-core on the node, or set --hami-core-dir", "libvgpu.so", "ld.so.preload"); err != nil {
+		return fmt.Errorf("--isolation=hami-core: %w", err)
 	}
 	return nil
 }

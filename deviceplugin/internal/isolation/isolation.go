@@ -5,6 +5,8 @@ package isolation
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -68,6 +70,23 @@ func Sort(shares []device.Share, devices []device.Device) ([]device.Share, error
 	shares = slices.Clone(shares)
 	slices.SortFunc(shares, func(a, b device.Share) int { return cmp.Compare(place[a.UUID], place[b.UUID]) })
 	return shares, nil
+}
+
+// has looks for files or folders of a folder on the node. The error ends with what to do.
+func has(dir string, folders bool, do string, names ...string) error {
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %s", err, do)
+		case folders && !info.IsDir():
+			return fmt.Errorf("%s is no folder: %s", path, do)
+		case !folders && !info.Mode().IsRegular():
+			return fmt.Errorf("%s is no file: %s", path, do)
+		}
+	}
+	return nil
 }
 
 // None holds containers to nothing: they see their devices and may use them whole.

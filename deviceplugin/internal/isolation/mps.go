@@ -2,7 +2,6 @@ package isolation
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,14 +22,8 @@ func (MPS) Mode() device.Mode { return device.MPS }
 
 // Check looks for the daemon's folders.
 func (m MPS) Check() error {
-	for _, name := range []string{"pipe", "shm"} {
-		info, err := os.Stat(filepath.Join(m.Dir, name))
-		if err != nil {
-			return fmt.Errorf("--isolation=mps: %w: start the MPS daemon on the node, or set --mps-dir", err)
-		}
-		if !info.IsDir() {
-			return fmt.Errorf("--isolation=mps: %s is no folder: start the MPS daemon on the node, or set --mps-dir", filepath.Join(m.Dir, name))
-		}
+	if err := has(m.Dir, true, "start the MPS daemon on the node, or set --mps-dir", "pipe", "shm"); err != nil {
+		return fmt.Errorf("--isolation=mps: %w", err)
 	}
 	return nil
 }
