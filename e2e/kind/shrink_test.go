@@ -78,19 +78,7 @@ func (l *lane) fill(s *kind.Story) {
 // handOver ends the init container, and returns how long after that was known the waiting pod got its node.
 func (l *lane) handOver(s *kind.Story, w *stack.Witness) time.Duration {
 	s.Helper()
-	exited := make(chan time.Time, 1)
-	go func() {
-		_, _, err := w.Await(s.Context(), l.holder, "has its init container ended", func(p *corev1.Pod) error {
-			if c := stack.ContainerStatus(p, "load"); c == nil || c.State.Terminated == nil {
-				return errors.New(stack.Told(p))
-			}
-			return nil
-		})
-		if err != nil {
-			s.Error(err)
-		}
-		exited <- time.Now()
-	}()
+	exited := endOf(s, w, l.holder, "load")
 	s.Finish(l.holder, "load", 0)
 	bound, at, err := w.Within(s.Context(), 10*time.Second, l.waiter, "is bound", func(p *corev1.Pod) error {
 		if p.Spec.NodeName == "" {
@@ -99,8 +87,32 @@ func (l *lane) handOver(s *kind.Story, w *stack.Witness) time.Duration {
 		return nil
 	})
 	s.Must(err)
-	delay := at.Sub(<-exited)
+	delay := at.Sub(exited())
 	s.Tell("%s: on node %s %v later", l.waiter.Name, bound.Spec.NodeName, delay.Round(time.Millisecond))
 	s.Holds(l.holder, 10240)
 	return delay
+}
+
+// endOf begins to watch a running container, and returns what waits for its end and says when the API server told it.
+func endOf(s *kind.Story, w *stack.Witness, pod *corev1.Pod, container string) (ended func() time.Time) {
+	type moment struct {
+		at  time.Time
+		err error
+	}
+	seen := make(chan moment, 1)
+	go func() {
+		_, _, err := w.Await(s.Context(), pod, "has "+container+" ended", func(p *corev1.Pod) error {
+			if c := stack.ContainerStatus(p, container); c == nil || c.State.Running != nil {
+				return errors.New(stack.Told(p))
+			}
+			return nil
+		})
+		seen <- moment{time.Now(), err}
+	}()
+	return func() time.Time {
+		s.Helper()
+		end := <-seen
+		s.Must(end.err)
+		return end.at
+	}
 }

@@ -33,13 +33,13 @@ func Begin(t *testing.T) *Story {
 		t.Fatal(err)
 	}
 	s := &Story{T: t, Cluster: cluster, began: time.Now()}
+	t.Cleanup(s.end)
 	s.Must(cluster.AwaitFree(t.Context()))
 	name := "e2e-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test"))) + "-"
 	namespace, err := cluster.Client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name}}, metav1.CreateOptions{})
 	s.Must(err)
 	s.Namespace = namespace.Name
-	t.Cleanup(s.end)
 	s.Must(cluster.Namespace(t.Context(), s.Namespace))
 	return s
 }
@@ -58,6 +58,9 @@ func (s *Story) end() {
 	s.Tell("the books are audited")
 	if s.Failed() {
 		s.collect(ctx)
+	}
+	if s.Namespace == "" {
+		return // it never began
 	}
 	check(s.Cluster.Clear(ctx, s.Namespace))
 	check(s.Cluster.Client.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}))
