@@ -70,7 +70,7 @@ func runsAgain(t *testing.T, again again) {
 	runsOnce(s, pod, "a")
 	s.Reserved(kind.CardA, atSteady+12288)
 	s.Must(s.Cluster.CheckRecord(s.Context(), pod)) // kubelet asked the device plugin for nothing
-	notOver(s, w) // as it would have been had the other pod been let in earlier
+	notOver(s, w)                                   // as it would have been had the other pod been let in earlier
 }
 
 // When the memory has gone to others meanwhile, the books show more than the card has and say so, and a pod that
