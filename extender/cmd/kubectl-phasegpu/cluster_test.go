@@ -84,6 +84,8 @@ func api(t *testing.T) *httptest.Server {
 			namespace, parts = parts[1], parts[2:]
 		}
 		switch {
+		case parts[0] == "nodes" && len(parts) == 2:
+			answer("Node", nodes.Items[0])
 		case parts[0] == "nodes":
 			answer("NodeList", nodes)
 		case parts[0] == "resourcequotas":
@@ -112,7 +114,8 @@ func api(t *testing.T) *httptest.Server {
 func pageOf(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList {
 	var all []corev1.Pod
 	for _, p := range pods {
-		bound := r.URL.Query().Get("fieldSelector") == "spec.nodeName!="
+		selector := r.URL.Query().Get("fieldSelector")
+		bound := selector == "spec.nodeName!=" || selector == "spec.nodeName=node-1"
 		label := r.URL.Query().Get("labelSelector")
 		if (namespace == "" || p.Namespace == namespace) && (!bound || p.Spec.NodeName != "") && (label == "" || label == "app="+p.Labels["app"]) {
 			all = append(all, p)
@@ -205,5 +208,24 @@ func TestFitOnACluster(t *testing.T) {
 	_, stderr, code := command(t, pod(1), append([]string{"fit", "-f", "-"}, access[:2]...)...)
 	if code != exitBadInput || !strings.Contains(stderr, "no cluster to ask") {
 		t.Errorf("a context without a cluster: exit code %d, %s", code, stderr)
+	}
+}
+
+func TestRefitOnACluster(t *testing.T) {
+	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	for _, c := range []struct {
+		pod, allow     string
+		code           int
+		stdout, stderr string
+	}{
+		{"running", "GPU-0", 0, "container a of Pod ml/running on node node-1 would stay: GPU-0 is allowed", ""},
+		{"running", "GPU-1", 1, "container a of Pod ml/running would not move: NotOptedIn", ""},
+		{"gone", "GPU-0", 2, "", `pods "gone" not found`},
+		{"waiting", "GPU-0", 2, "", "pod ml/waiting has no node yet"},
+	} {
+		stdout, stderr, code := command(t, "", append([]string{"refit", "--dry-run", c.pod, "a", "--allow", c.allow}, access...)...)
+		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+			t.Errorf("%s to %s: exit code %d, want %d\nstdout %s\nstderr %s", c.pod, c.allow, code, c.code, stdout, stderr)
+		}
 	}
 }

@@ -25,7 +25,7 @@ var version, commit = "dev", "unknown"
 // Exit codes.
 const (
 	exitFine     = 0
-	exitNegative = 1 // a pod does not fit, the books drift
+	exitNegative = 1 // a pod does not fit, the books drift, a container would not move
 	exitBadInput = 2
 )
 
@@ -63,9 +63,12 @@ Usage:
   kubectl phasegpu fit -f FILE --nodes FILE   place pods on nodes, both from files
   kubectl phasegpu fit -f FILE                place pods on the cluster as it is now
   kubectl phasegpu audit                      compare the extender's books with a recomputation
+  kubectl phasegpu refit --dry-run POD CONTAINER --allow UUID,...
+                                              tell whether a container could move to other devices
   kubectl phasegpu version
 
-Each command has its own --help. Exit codes: 0 fine, 1 a pod does not fit or the books drift, 2 bad input.
+Each command has its own --help. Exit codes: 0 fine; 1 a pod does not fit, the books drift, or a container
+would not move; 2 bad input.
 `
 
 // run carries out a command line and returns the exit code.
@@ -82,12 +85,14 @@ func run(ctx context.Context, args []string, s streams) int {
 		code, err = runFit(ctx, args[1:], s)
 	case "audit":
 		code, err = runAudit(ctx, args[1:], s)
+	case "refit":
+		code, err = runRefit(ctx, args[1:], s)
 	case "version":
 		_, err = fmt.Fprintf(s.out, "kubectl-phasegpu %s (commit %s) %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	case "help", "-h", "--help":
 		_, err = fmt.Fprint(s.out, usage)
 	default:
-		err = fmt.Errorf("%q is no command: use explain, fit, audit, version or help", command)
+		err = fmt.Errorf("%q is no command: use explain, fit, audit, refit, version or help", command)
 	}
 	switch {
 	case err == nil:

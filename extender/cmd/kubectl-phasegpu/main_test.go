@@ -131,8 +131,9 @@ func TestCommandLine(t *testing.T) {
 		{"help of explain", []string{"explain", "--help"}, 0, "--release policy", ""},
 		{"help of fit", []string{"fit", "-h"}, 0, "--nodes file", ""},
 		{"help of audit", []string{"audit", "-h"}, 0, "pods/proxy", ""},
+		{"help of refit", []string{"refit", "-h"}, 0, "--dry-run", ""},
 		{"version", []string{"version"}, 0, "kubectl-phasegpu ", ""},
-		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use explain, fit, audit, version or help`},
+		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use explain, fit, audit, refit, version or help`},
 		{"unknown flag", []string{"explain", "--frob"}, 2, "", "unknown flag: --frob"},
 		{"unknown output", []string{"explain", "-f", "-", "-o", "yaml"}, 2, "", "-o yaml is unknown: use text or json"},
 		{"unknown release", []string{"explain", "-f", "-", "--release", "never"}, 2, "", `--release: release policy "never" is unknown: use per-init, all-inits or hold`},
@@ -150,6 +151,11 @@ func TestCommandLine(t *testing.T) {
 		{"audit of objects alone", []string{"audit", "-f", "x"}, 2, "", "give the books to compare with --ledger FILE"},
 		{"no kubeconfig for audit", []string{"audit", "--kubeconfig", "no-such"}, 2, "", "offline, give --ledger FILE and -f FILE"},
 		{"standard input twice for audit", []string{"audit", "--ledger", "-", "-f", "-"}, 2, "", "standard input (-) can be read only once"},
+		{"refit in earnest", []string{"refit", "pod", "a", "--allow", "G"}, 2, "", "only the device plugin of a node moves containers"},
+		{"refit of nothing", []string{"refit", "--dry-run", "pod", "--allow", "G"}, 2, "", "a pod and one of its containers"},
+		{"refit to nothing", []string{"refit", "--dry-run", "pod", "a"}, 2, "", "--allow names no device"},
+		{"refit to an unknown policy", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--device-policy", "pile"}, 2, "", "--device-policy:"},
+		{"no kubeconfig for refit", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
 		{"standard input twice over", []string{"fit", "-f", "-", "--nodes", "-"}, 2, "", "standard input (-) can be read only once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
