@@ -9,6 +9,10 @@
 //   - the entry annotation, which every answer carries and kubelet keeps in its checkpoint beside the name of
 //     the container that got the answer: it names the container that the answer was meant for.
 //
+// A pod may have opted in to NUMA refit. Then, where kubelet's ids and the recorded devices are on different
+// NUMA nodes, the refit service is asked to change the record, before it is served. The record is read again
+// whatever was answered, because it alone says what is booked.
+//
 // Nothing is remembered between calls, so a restarted plugin goes on where it was. Whoever got what was
 // meant for another (a static pod, one deleted by force) is refused when it starts, and the one it was meant
 // for is not in the checkpoint and gets it when its own call comes.

@@ -87,6 +87,8 @@ func answer(d *placement.DeviceReport, name func(position int) string) string {
 		return "unhealthy, or not advertised by kubelet"
 	case placement.Cordoned:
 		return "cordoned"
+	case placement.NotAligned:
+		return "on another NUMA node than the containers that share its device ids"
 	case placement.CapacityTooSmall:
 		if d.Asked.MemoryMiB > d.Capacity.MemoryMiB {
 			return fmt.Sprintf("too small: asked %d MiB, the card has %d", d.Asked.MemoryMiB, d.Capacity.MemoryMiB)
