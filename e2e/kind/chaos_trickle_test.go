@@ -13,21 +13,18 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// How a pod without devices comes and goes: it is created at once, and ends soon.
 const (
 	trickleEvery   = 3 * time.Second
 	tricklePodEnds = 45 * time.Second // it runs for a second; this is what a node under load may take
-	trickleCreated = 4 * time.Second  // less than the webhook's timeout, which does not concern it
 )
 
 // trickle is a pod without devices every few seconds, on each worker in turn, whatever happens to phasegpu.
 type trickle struct {
 	*kind.Story
-	pods    []*corev1.Pod
-	slowest time.Duration // to be created
-	paused  []pause
-	stop    context.CancelFunc
-	done    chan error
+	pods   []*corev1.Pod
+	paused []pause
+	stop   context.CancelFunc
+	done   chan error
 }
 
 // plain is a pod without devices that ends after a second.
@@ -50,19 +47,18 @@ func startTrickle(s *kind.Story) *trickle {
 	return t
 }
 
-// run creates pods until ctx ends. Whether they end is seen later.
+// run creates pods until ctx ends; whether they end is seen later. One of which the webhook is asked while it is
+// down would be refused.
 func (t *trickle) run(ctx context.Context) error {
 	tick := time.NewTicker(trickleEvery)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		pod := plain(t.Story, fmt.Sprintf("plain-%03d", i))
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: []string{kind.Worker, kind.Worker2}[i%2]}
-		began := time.Now()
 		created, err := t.Cluster.Create(context.WithoutCancel(ctx), pod)
 		if err != nil {
 			return fmt.Errorf("a pod without devices was refused: %w", err)
 		}
-		t.slowest = max(t.slowest, time.Since(began))
 		t.pods = append(t.pods, created)
 		select {
 		case <-tick.C:
@@ -72,15 +68,12 @@ func (t *trickle) run(ctx context.Context) error {
 	}
 }
 
-// end stops the trickle and expects that all its pods were created at once, were left to the default scheduler
-// and ended well and soon: those on a node that stood still, soon after it went on.
+// end stops the trickle and expects that all its pods were created, were left to the default scheduler and
+// ended well and soon: those on a node that stood still, soon after it went on.
 func (t *trickle) end() {
 	t.Helper()
 	t.stop()
 	t.Must(<-t.done)
-	if t.slowest > trickleCreated {
-		t.Errorf("a pod without devices took %v to be created", t.slowest)
-	}
 	longest := time.Duration(0)
 	for _, pod := range t.pods {
 		now, err := t.Cluster.AwaitPhase(t.Context(), pod, corev1.PodSucceeded)
