@@ -1,0 +1,2 @@
+// Package truthtable checks that the tests which docs/refit.md names exist.
+package truthtable
