@@ -44,6 +44,9 @@ func (w *world) refitted(q *question, p *patch, before, after object) {
 		if o.inGate() {
 			w.fail("refit %d moved a container while pod %s was in the gate too", q.number, o.pod.Name)
 		}
+		if o.unreadable() {
+			w.fail("refit %d moved a container while nobody knew what pod %s holds", q.number, o.pod.Name)
+		}
 	}
 	w.roomy(fmt.Sprintf("refit %d", q.number), before, after, w.raisedSince(q.Node, p.others))
 	w.follow(q, after)
@@ -131,11 +134,19 @@ func devicesOf(shares []share) []string {
 
 // rightly reports whether what a question read justifies a reason, as far as this can tell.
 func (w *world) rightly(q *question, reason refit.Reason) bool {
-	o := w.server.at(q.Pod.Name, q.looked.pod)
+	switch reason {
+	case refit.Conflict, refit.TooLate, refit.Unavailable:
+		return true
+	}
+	return slices.ContainsFunc(q.gets, func(version uint64) bool { return w.justified(q, reason, w.server.at(q.Pod.Name, version)) })
+}
+
+// justified reports whether a reason is right for a pod as it was read.
+func (w *world) justified(q *question, reason refit.Reason, o object) bool {
 	others := without(w.server.on(q.Node, q.looked.others), q.Pod.UID)
 	switch reason {
 	case refit.NoMemory, refit.NoSlots, refit.NoCores, refit.Exclusive, refit.Fragmented:
-		return !o.fits(q.Container.Position, q.Allowed, others)
+		return o.pod != nil && !o.fits(q.Container.Position, q.Allowed, others)
 	case refit.AnotherInGate:
 		return slices.ContainsFunc(others, object.inGate)
 	case refit.UnreadableNeighbour:
@@ -149,14 +160,11 @@ func (w *world) rightly(q *question, reason refit.Reason) bool {
 	case refit.PodReplaced:
 		return o.pod != nil && o.uid() != q.Pod.UID
 	case refit.PodGone:
-		now := w.server.now(q.Pod.Name)
-		return o.uid() != q.Pod.UID || o.pod.DeletionTimestamp != nil || now.uid() != q.Pod.UID
+		return o.uid() != q.Pod.UID || o.pod.DeletionTimestamp != nil || w.server.now(q.Pod.Name).uid() != q.Pod.UID
 	case refit.BoundElsewhere:
 		return o.node() != q.Node
 	case refit.NotOptedIn:
-		return !aligned(o.pod)
-	case refit.Conflict, refit.TooLate, refit.Unavailable:
-		return true
+		return o.pod != nil && !aligned(o.pod)
 	default:
 		return false // of all others nothing happens in this world
 	}

@@ -203,10 +203,15 @@ func (w *world) post(a *actor, t *attempt) error {
 	}
 }
 
-// boundNow checks a binding that was carried out.
+// boundNow checks a binding that was carried out. One made while the book did not know of a pod in the gate is
+// itself past the gate.
 func (w *world) boundNow(t *attempt, before, after object) {
 	w.count("bound")
-	w.roomy("the binding", before, after, t.unseen || w.raisedSince(t.node, t.checked))
+	excused := t.unseen || w.raisedSince(t.node, t.checked)
+	w.roomy("the binding", before, after, excused)
+	if excused && slices.ContainsFunc(without(w.server.on(t.node, after.version), t.uid()), object.inGate) {
+		w.raises = append(w.raises, raise{t.node, after.pod.Name, after.version})
+	}
 }
 
 // force binds a pod past the gate, as an extender does that has lost its lease and does not know yet.

@@ -18,6 +18,7 @@ type kubelet struct {
 	node  string
 	known map[string]bool           // by UID: pods that it has admitted or rejected
 	gave  map[string]map[int]served // by UID and position
+	ran   map[string]bool           // by UID: pods of which a container has been started
 }
 
 // served is what the device plugin gave to a container.
@@ -27,7 +28,7 @@ type served struct {
 }
 
 func (w *world) kubelet(node string) {
-	k := &kubelet{node: node, known: map[string]bool{}, gave: map[string]map[int]served{}}
+	k := &kubelet{node: node, known: map[string]bool{}, gave: map[string]map[int]served{}, ran: map[string]bool{}}
 	w.kubelets[node] = k
 	pending := func(o object) bool { return o.node() == node && !k.known[o.uid()] && !o.life.started && !o.life.ended }
 	w.start("kubelet of "+node, func(a *actor) {
@@ -72,19 +73,19 @@ func (w *world) admit(a *actor, k *kubelet, o object) {
 // allocate is the device plugin's part in one container.
 func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) error {
 	allowed := w.offered(k.node, count)
-	now, err := w.turn1(a, k, o.uid(), position)
+	now, err := w.recorded(a, k, o.uid(), position)
 	if err != nil {
 		return err
 	}
 	strict := o.pod.Annotations[wire.NUMAAlignment] == "strict"
 	if !within(now, allowed) && aligned(o.pod) {
-		q := w.ask(question1(o, k.node, position, allowed))
+		q := w.ask(questionOf(o, k.node, position, allowed))
 		if w.IntN(4) == 0 { // somebody asks twice
 			other := allowed
 			if w.IntN(2) == 0 {
 				other = w.offered(k.node, count)
 			}
-			w.ask(question1(o, k.node, position, other))
+			w.ask(questionOf(o, k.node, position, other))
 		}
 		a.pause(func() bool { return q.done || q.budget.over })
 		switch {
@@ -97,7 +98,7 @@ func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) er
 			return errors.New("strict: no answer in time")
 		}
 	}
-	if now, err = w.turn1(a, k, o.uid(), position); err != nil {
+	if now, err = w.recorded(a, k, o.uid(), position); err != nil {
 		return err
 	}
 	if strict && !within(now, allowed) {
@@ -111,8 +112,8 @@ func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) er
 	return nil
 }
 
-// turn1 reads what is recorded for a container. It is an error when the call may be for another pod.
-func (w *world) turn1(a *actor, k *kubelet, uid string, position int) (devices []string, err error) {
+// recorded reads what is recorded for a container. It is an error when the call may be for another pod.
+func (w *world) recorded(a *actor, k *kubelet, uid string, position int) (devices []string, err error) {
 	var here []object
 	if err := a.read(context.Background(), "list pods", func() error { here = w.server.on(k.node, w.server.version); return nil }); err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (w *world) offered(node string, count int) []string {
 	return all[:min(len(all), count+w.IntN(4)/2)]
 }
 
-func question1(o object, node string, position int, allowed []string) *refit.Request {
+func questionOf(o object, node string, position int, allowed []string) *refit.Request {
 	return &refit.Request{
 		Pod:       refit.Pod{Namespace: namespace, Name: o.pod.Name, UID: o.uid()},
 		Node:      node,
@@ -158,15 +159,30 @@ func (w *world) asking(uid string) bool {
 	})
 }
 
-// follow checks that a refit moves nothing from under a container.
+// astray reports whether a pod's record names other devices for a container than the device plugin gave it.
+func (k *kubelet) astray(o object) bool {
+	for position, given := range k.gave[o.uid()] {
+		if !o.readable || !slices.Equal(given.devices, devicesOf(o.entries[position])) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow checks that a refit moves nothing from under a container. One of which nobody waited for the answer may
+// arrive when the container has its devices; the device plugin then does not let it start. Only if it has started
+// already, before kubelet's first report, nobody notices.
 func (w *world) follow(q *question, after object) {
-	given, ok := w.kubelets[q.Node].gave[q.Pod.UID][q.Container.Position]
+	k := w.kubelets[q.Node]
+	given, ok := k.gave[q.Pod.UID][q.Container.Position]
 	switch {
-	case !ok || slices.Equal(given.devices, devicesOf(after.entries[q.Container.Position])):
+	case !ok || !k.astray(after):
 	case given.settled:
 		w.fail("refit %d moves a container that has got %v", q.number, given.devices)
+	case k.ran[after.uid()]:
+		w.count("moved too late, under a container")
 	default:
-		w.count("strayed")
+		w.count("moved late, the container does not start")
 	}
 }
 

@@ -20,6 +20,7 @@ type question struct {
 	budget  *budget
 	began   uint64 // version
 	looked  look
+	gets    []uint64 // versions at which it read its pod, the last to learn what became of a write
 	patches []*patch
 	done    bool
 	outcome decide.Outcome
@@ -66,6 +67,7 @@ func (s *store) Pod(ctx context.Context, _, name string) (pod *corev1.Pod, err e
 	w := s.a.w
 	err = s.a.read(ctx, "get pod", func() error {
 		s.q.looked.pod = w.server.version
+		s.q.gets = append(s.q.gets, w.server.version)
 		if pod = w.server.now(name).pod; pod == nil {
 			return apierrors.NewNotFound(pods, name)
 		}

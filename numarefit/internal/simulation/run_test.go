@@ -1,10 +1,6 @@
 package simulation
 
-import (
-	"slices"
-
-	"github.com/phasegpu/phasegpu/gen/refit"
-)
+import "slices"
 
 // run reports on a pod from its admission to its end.
 func (w *world) run(k *kubelet, o object, l life) {
@@ -26,10 +22,15 @@ func (w *world) run(k *kubelet, o object, l life) {
 				w.rewrite(o.pod.Name, status(now.pod, l), l)
 			default:
 				w.rewrite(o.pod.Name, status(now.pod, l), l)
-				if l.ended {
+				switch {
+				case l.ended:
 					return
+				case k.astray(now) && w.fate() >= 5: // else the plugin cannot read the record now
+					a.say("%s may not start", o.pod.Name)
+				default:
+					k.ran[o.uid()] = true
+					l = w.next(l)
 				}
-				l = w.next(l)
 			}
 			a.pause(nil)
 		}
@@ -72,24 +73,23 @@ func (w *world) next(l life) life {
 // stray asks for a refit that nobody may get: of a pod on which kubelet has reported, one that is gone, or one of
 // another node.
 func (w *world) stray() {
-	var old []object
+	var wrong []object
 	for _, name := range w.server.names {
 		for _, o := range w.server.pods[name] {
-			if o.node() != "" && (o.life.started || w.server.now(name).uid() != o.uid()) {
-				old = append(old, o)
+			if o.node() != "" && (o.life.started || w.server.now(name).version != o.version) {
+				wrong = append(wrong, o)
 			}
 		}
 	}
-	if len(old) == 0 {
+	if len(wrong) == 0 {
 		return
 	}
-	o := old[w.IntN(len(old))]
+	o := wrong[w.IntN(len(wrong))]
 	node := o.node()
-	if w.IntN(4) == 0 {
-		node = nodes[w.IntN(len(nodes))]
+	if now := w.server.now(o.pod.Name); now.uid() == o.uid() && !now.life.started || w.IntN(4) == 0 {
+		node = map[string]string{"n0": "n1", "n1": "n0"}[node]
 	}
-	position := w.IntN(o.containers())
-	q := w.ask(question1(o, node, position, w.offered(node, 1)))
+	q := w.ask(questionOf(o, node, w.IntN(o.containers()), w.offered(node, 1)))
 	w.say("refit %d is asked for %s of version %d on %s", q.number, o.pod.Name, o.version, node)
 }
 
@@ -132,5 +132,3 @@ func (w *world) finish() {
 	}
 	w.settle()
 }
-
-var _ refit.Request

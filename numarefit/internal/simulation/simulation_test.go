@@ -79,3 +79,21 @@ func TestInterleavings(t *testing.T) { // cases 20, 30 and 47 at random
 		t.Logf("%8d %s", counts[what], what)
 	}
 }
+
+// A simulation that cannot fail shows nothing.
+func TestFlawsAreNoticed(t *testing.T) {
+	for name, f := range map[string]flaws{
+		"patches without precondition":          {noPrecondition: true},
+		"binding past the gate":                 {noGate: true},
+		"identical pods with one that may move": {together: true},
+		"a book that misses changed records":    {deaf: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seed, _ := search(10_000, f)
+			if seed == 0 {
+				t.Fatal("nobody noticed")
+			}
+			t.Logf("seed %d: %s", seed, play(seed, f, nil).failure)
+		})
+	}
+}
