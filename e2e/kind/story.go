@@ -152,6 +152,7 @@ func (s *Story) Pending(pod *corev1.Pod, words ...string) {
 		}
 		return stack.Lacks(reason, words...)
 	})
+	reason, _, _ = strings.Cut(reason, " preemption: ") // which says that nobody is to be preempted
 	s.Tell("%s: pending: %s", pod.Name, reason)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Told describes what kubelet says of a pod: "Running on node n1: load exit 0, cache running, train waiting
-// (PodInitializing )".
+// (PodInitializing)".
 func Told(pod *corev1.Pod) string {
 	text := string(pod.Status.Phase)
 	if pod.Spec.NodeName != "" {
@@ -20,7 +20,7 @@ func Told(pod *corev1.Pod) string {
 		text += ", being deleted"
 	}
 	if pod.Status.Reason != "" || pod.Status.Message != "" {
-		text += fmt.Sprintf(" (%s %s)", pod.Status.Reason, pod.Status.Message)
+		text += fmt.Sprintf(" (%s)", strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers && c.Status != corev1.ConditionTrue {
@@ -41,7 +41,7 @@ func Told(pod *corev1.Pod) string {
 			case c.State.Terminated != nil:
 				state = fmt.Sprintf("exit %d", c.State.Terminated.ExitCode)
 			case c.State.Waiting != nil:
-				state = fmt.Sprintf("waiting (%s %s)", c.State.Waiting.Reason, c.State.Waiting.Message)
+				state = fmt.Sprintf("waiting (%s)", strings.TrimSpace(c.State.Waiting.Reason+" "+c.State.Waiting.Message))
 			}
 			if c.RestartCount > 0 {
 				state += fmt.Sprintf(", restarted %d×", c.RestartCount)
