@@ -22,6 +22,8 @@ func (w *world) refitted(q *question, p *patch, before, after object) {
 		w.fail("refit %d moved a container of a pod that is not pending any more", q.number)
 	case !before.readable || !after.readable || skeleton(before) != skeleton(after):
 		w.fail("refit %d changed more than devices: %q became %q", q.number, before.record(), p.value)
+	case within(devicesOf(was[position]), q.Allowed):
+		w.fail("refit %d moved a container that was where it may be: %q became %q", q.number, before.record(), p.value)
 	case before.total != after.total:
 		w.fail("refit %d changed the namespace's charge from %v to %v", q.number, before.total, after.total)
 	case q.done && !open(&q.outcome):
@@ -143,7 +145,7 @@ func (w *world) rightly(q *question, reason refit.Reason) bool {
 
 // justified reports whether a reason is right for a pod as it was read.
 func (w *world) justified(q *question, reason refit.Reason, o object) bool {
-	others := without(w.server.on(q.Node, q.looked.others), q.Pod.UID)
+	others := without(w.server.on(q.Node, q.listed), q.Pod.UID)
 	switch reason {
 	case refit.NoMemory, refit.NoSlots, refit.NoCores, refit.Exclusive, refit.Fragmented:
 		return o.pod != nil && !o.fits(q.Container.Position, q.Allowed, others)

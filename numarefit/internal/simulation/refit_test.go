@@ -18,20 +18,17 @@ type question struct {
 	*refit.Request
 	number  int
 	budget  *budget
-	began   uint64 // version
-	looked  look
+	began   uint64   // version
+	listed  uint64   // version at which it read the others, for its last decision
 	gets    []uint64 // versions at which it read its pod, the last to learn what became of a write
 	patches []*patch
 	done    bool
 	outcome decide.Outcome
 }
 
-// look is what a question's last decision was made from: versions.
-type look struct{ pod, others uint64 }
-
 // patch is a write of a question.
 type patch struct {
-	look
+	others  uint64 // version at which they were read
 	needs   uint64 // version of the pod
 	value   string
 	applied uint64 // version, 0 when it is not carried out
@@ -66,7 +63,6 @@ type store struct {
 func (s *store) Pod(ctx context.Context, _, name string) (pod *corev1.Pod, err error) {
 	w := s.a.w
 	err = s.a.read(ctx, "get pod", func() error {
-		s.q.looked.pod = w.server.version
 		s.q.gets = append(s.q.gets, w.server.version)
 		if pod = w.server.now(name).pod; pod == nil {
 			return apierrors.NewNotFound(pods, name)
@@ -89,7 +85,7 @@ func (s *store) Node(ctx context.Context, name string) (node *corev1.Node, err e
 func (s *store) PodsOn(ctx context.Context, node string) (all []corev1.Pod, err error) {
 	w := s.a.w
 	err = s.a.read(ctx, "list pods", func() error {
-		s.q.looked.others = w.server.version
+		s.q.listed = w.server.version
 		for _, o := range w.server.on(node, w.server.version) {
 			all = append(all, *o.pod)
 		}
@@ -101,7 +97,7 @@ func (s *store) PodsOn(ctx context.Context, node string) (all []corev1.Pod, err 
 // Annotate carries out a patch with preconditions.
 func (s *store) Annotate(ctx context.Context, pod *corev1.Pod, key, value string) error {
 	w, q := s.a.w, s.q
-	p := &patch{look: q.looked, needs: version(pod), value: value}
+	p := &patch{others: q.listed, needs: version(pod), value: value}
 	q.patches = append(q.patches, p)
 	return s.a.write(ctx, "patch to "+value, func() error {
 		o := w.server.now(pod.Name)
