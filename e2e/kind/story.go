@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/stack"
@@ -37,7 +38,7 @@ func Begin(t *testing.T) *Story {
 	s.Must(cluster.AwaitFree(t.Context()))
 	name := "e2e-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test"))) + "-"
 	namespace, err := cluster.Client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name}}, metav1.CreateOptions{})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name, Labels: map[string]string{ours: "true"}}}, metav1.CreateOptions{})
 	s.Must(err)
 	s.Namespace = namespace.Name
 	s.Must(cluster.Namespace(t.Context(), s.Namespace))
@@ -68,6 +69,23 @@ func (s *Story) end() {
 	check(s.Cluster.AwaitAudit(ctx))
 	check(s.Cluster.Audit(ctx))
 	s.Tell("the books are audited")
+}
+
+// ours is the label of the namespaces of tests.
+const ours = "e2e.phasegpu.io/story"
+
+// Sweep deletes what tests that were killed have left behind. Call it once, before any test.
+func (c *Cluster) Sweep(ctx context.Context) error {
+	left, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if err != nil {
+		return err
+	}
+	for _, n := range left.Items {
+		if err := c.Client.CoreV1().Namespaces().Delete(ctx, n.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // AwaitFree waits until somebody leads and the cards are known, healthy and free.
