@@ -12,32 +12,79 @@ import (
 
 // actor does one thing after another, and between them waits for its turn.
 type actor struct {
-	w     *world
-	name  string
+	w    *world
+	name string
+	turn *turn
+	when func() bool // it may go on then; nil is always
+	over bool        // it was halted: nothing it calls works any more
+}
+
+// turn is a coroutine that plays one actor after another.
+type turn struct {
+	play  func() // the next actor's life, nil when it has ended
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
-	halt  func()
-	when  func() bool // it may go on then; nil is always
-	over  bool        // it was halted: nothing it calls works any more
+	stop  func()
+}
+
+// turns are the coroutines of worlds that are played one after another: with the race detector it is their
+// beginning that takes time.
+type turns struct{ idle []*turn }
+
+func (ts *turns) take() *turn {
+	if n := len(ts.idle); n > 0 {
+		t := ts.idle[n-1]
+		ts.idle = ts.idle[:n-1]
+		return t
+	}
+	t := &turn{}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.yield = yield
+		for {
+			t.play()
+			t.play = nil
+			if !yield(struct{}{}) {
+				return
+			}
+		}
+	})
+	return t
+}
+
+func (ts *turns) end() {
+	for _, t := range ts.idle {
+		t.stop()
+	}
 }
 
 // start adds an actor to the world.
 func (w *world) start(name string, live func(*actor)) {
-	a := &actor{w: w, name: name}
-	a.next, a.halt = iter.Pull(func(yield func(struct{}) bool) {
-		a.yield = yield
-		a.pause(nil)
-		live(a)
-	})
-	a.next()
+	a := &actor{w: w, name: name, turn: w.turns.take()}
+	a.turn.play = func() { live(a) }
 	w.actors = append(w.actors, a)
+}
+
+// resume lets an actor go on, and reports whether its life has not ended.
+func (a *actor) resume() bool {
+	a.turn.next()
+	if a.turn.play != nil {
+		return true
+	}
+	a.w.turns.idle = append(a.w.turns.idle, a.turn)
+	return false
+}
+
+// halt has an actor come to its end.
+func (a *actor) halt() {
+	for a.over = true; a.resume(); {
+	}
 }
 
 // pause lets others go on until it is this actor's turn again, no sooner than when holds.
 func (a *actor) pause(when func() bool) {
 	a.when = when
-	if !a.over && !a.yield(struct{}{}) {
-		a.over = true
+	if !a.over {
+		a.turn.yield(struct{}{})
 	}
 	a.when = nil
 }

@@ -33,6 +33,7 @@ type world struct {
 	raises  []raise
 	flights []flight
 	actors  []*actor
+	turns   *turns
 
 	asked     int
 	questions []*question
@@ -50,9 +51,9 @@ type raise struct {
 }
 
 // play plays the interleaving of a seed and returns the world at its end.
-func play(seed uint64, f flaws, transcript *strings.Builder) *world {
+func play(seed uint64, f flaws, ts *turns, transcript *strings.Builder) *world {
 	w := &world{
-		Rand: rand.New(rand.NewPCG(seed, seed)), flaws: f, transcript: transcript,
+		Rand: rand.New(rand.NewPCG(seed, seed)), flaws: f, turns: ts, transcript: transcript,
 		counts: map[string]int{}, kubelets: map[string]*kubelet{},
 		server: server{pods: map[string][]object{}, nodes: map[string]*corev1.Node{}},
 	}
@@ -70,7 +71,7 @@ func play(seed uint64, f flaws, transcript *strings.Builder) *world {
 	for range 3 {
 		w.create()
 	}
-	for range 30 + w.IntN(70) {
+	for range 25 + w.IntN(45) {
 		w.step()
 	}
 	w.drain()
@@ -124,7 +125,7 @@ func (w *world) turn() {
 		return
 	}
 	a := able[w.IntN(len(able))]
-	if _, more := a.next(); more {
+	if a.resume() {
 		return
 	}
 	for i := range w.actors {
