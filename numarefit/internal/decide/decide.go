@@ -70,12 +70,13 @@ func (d *Decider) Refit(ctx context.Context, r *refit.Request) Outcome {
 			return moved(o.Pod, r, &decision)
 		}
 		o.Refusal = failed("recording the devices of pod "+name(r), err)
-		switch judge(err) {
-		case refused:
-			return o
-		case contested:
+		verdict := judge(err)
+		if verdict == refused {
+			break
+		}
+		if verdict == contested {
 			o.Refusal.Reason = refit.Conflict
-		case open:
+		} else {
 			sent = append(sent, write{&decision, o.Pod.ResourceVersion})
 		}
 	}

@@ -117,6 +117,31 @@ func TestWrite(t *testing.T) {
 			},
 		},
 		{
+			name: "carried out when the next is refused", want: onB, moved: true, writes: 2,
+			set: func(w *world) {
+				w.before = func(n int) error {
+					if n == 1 {
+						return errTimeout
+					}
+					if err := w.write("uid-1", "1", record, onB); err != nil {
+						return err
+					}
+					return errPolicy
+				}
+			},
+		},
+		{
+			name: "on its way when the next is refused", want: asRecorded, refused: refit.Unavailable, writes: 2, says: "not carried out yet",
+			set: func(w *world) {
+				w.before = func(n int) error {
+					if n == 1 {
+						return errTimeout
+					}
+					return errPolicy
+				}
+			},
+		},
+		{
 			name: "lost, and the pod has changed since, so it never will be", want: asRecorded, refused: refit.NotPending, writes: 1, says: "kubelet has reported",
 			set: func(w *world) {
 				w.before = first(func() error {
