@@ -27,7 +27,7 @@ func (w *world) refitted(q *question, p *patch, before, after object) {
 	case before.total != after.total:
 		w.fail("refit %d changed the namespace's charge from %v to %v", q.number, before.total, after.total)
 	case q.done && !open(&q.outcome):
-		w.fail("refit %d was carried out after its answer %+v", q.number, q.outcome)
+		w.fail("refit %d was carried out after its answer %+v, %v", q.number, q.outcome.Answer, q.outcome.Refusal)
 	}
 	if w.failure != "" {
 		return
@@ -91,7 +91,7 @@ func (w *world) answered(q *question) {
 	}
 	switch {
 	case (answer == nil) == (refusal == nil):
-		w.fail("refit %d answers and refuses, or neither: %+v", q.number, q.outcome)
+		w.fail("refit %d answers and refuses, or neither: %+v, %v", q.number, answer, refusal)
 	case refusal != nil && stands && !open(&q.outcome):
 		w.fail("refit %d refuses, but the record is what it wrote: %v", q.number, refusal)
 	case refusal != nil:
