@@ -30,7 +30,7 @@ const (
 	// socket is the plugin's in kubelet's folder.
 	socket = "phasegpu-nvidia.sock"
 	// readTimeout bounds one reading of the node's pods.
-	readTimeout = 10 * time.Second
+	readTimeout = 15 * time.Second
 	// leaveTimeout bounds how long kubelet is served after the end has come, for pods on their way here.
 	leaveTimeout = 4 * time.Second
 )

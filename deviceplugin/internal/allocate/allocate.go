@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,16 +30,22 @@ type Allocator struct {
 	// Refit asks the refit service; nil when there is none.
 	Refit func(ctx context.Context, question *refit.Request) (*refit.Answer, error)
 	// Told is told what is no reason to refuse: of the cache that an earlier container left behind and that
-	// cannot be removed (it could otherwise keep all after it from starting), and of a record that cannot be
-	// read when a container starts (which it must while the API server is away).
+	// cannot be removed (it could otherwise keep all after it from starting), of a record that cannot be
+	// read when a container starts (which it must while the API server is away), and of pods that cannot be
+	// read when kubelet asks which ids are preferred.
 	Told func(about string, err error)
 }
+
+// unread is the error of pods that cannot be read.
+type unread struct{ error }
+
+func (e unread) Unwrap() error { return e.error }
 
 // whose returns whose call this can be, at least one pod, and kubelet's checkpoint.
 func (a *Allocator) whose(ctx context.Context, ids int) ([]turn, []kubelet.Entry, error) {
 	pods, err := a.Pods(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the pods of node %s: %w", a.Node, err)
+		return nil, nil, unread{fmt.Errorf("reading the pods of node %s: %w", a.Node, err)}
 	}
 	// Read after the pods: what kubelet wrote before this call is there.
 	entries, err := a.Checkpoint()
@@ -57,11 +64,17 @@ func (a *Allocator) whose(ctx context.Context, ids int) ([]turn, []kubelet.Entry
 	return turns, entries, nil
 }
 
-// Preferred implements kubelet.Allocator: ids of the recorded devices, as far as there are any.
+// Preferred implements kubelet.Allocator: ids of the recorded devices, as far as there are any. It prefers
+// none when the pods cannot be read: for an error kubelet would reject the pod, and Allocate, which comes
+// next, reads again.
 func (a *Allocator) Preferred(ctx context.Context, available, must []string, size int) ([]string, error) {
 	m := numaOf(a.Devices())
 	never := func(turn, []kubelet.Entry) bool { return false }
 	turns, _, err := a.settle(ctx, size, reach{may: m.ids(available), must: m.ids(must)}, never)
+	if away := (unread{}); errors.As(err, &away) {
+		a.Told("pods", err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,8 @@ type node struct {
 	mu   sync.Mutex
 	pods []*corev1.Pod
 	down error // the API server's answer
+	lost int   // of so many requests the answer is lost
+	told []string
 }
 
 // newNode has one card G0 on NUMA node 0 and one card G1 on NUMA node 1, with the given replicas each.
@@ -120,7 +122,13 @@ func (n *node) allocator() *allocate.Allocator {
 		},
 		Devices:   func() []device.Device { devices, _, _ := n.devices.Get(); return devices },
 		Isolation: isolation.HAMiCore{Dir: n.dir},
-		Told:      func(about string, err error) { n.t.Errorf("%s: %v", about, err) },
+		Told: func(about string, err error) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if n.told = append(n.told, about); about != "pods" {
+				n.t.Errorf("%s: %v", about, err)
+			}
+		},
 	}
 	if n.client != nil {
 		a.Refit = n.client.Ask
@@ -145,6 +153,10 @@ func (n *node) drifts(want allocate.Drift) {
 func (n *node) list(context.Context) ([]corev1.Pod, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.lost > 0 {
+		n.lost--
+		return nil, context.DeadlineExceeded
+	}
 	var all []corev1.Pod
 	for _, p := range n.pods {
 		all = append(all, *p.DeepCopy())

@@ -189,6 +189,26 @@ func TestAPIServerIsAway(t *testing.T) {
 	refused(t, n.admitting(newPod("q", part{"A", on("G0", 1000)})), "reading the pods of node n1", "connection refused")
 }
 
+// A busy API server does not answer when kubelet asks which ids are preferred. That is no reason to reject the
+// pod: Allocate reads again.
+func TestPreferenceIsNotNeeded(t *testing.T) {
+	n := newNode(t, 4)
+	pod := newPod("p", part{"A", on("G1", 1000)})
+	n.bind(pod)
+	n.mu.Lock()
+	n.lost = 1
+	n.mu.Unlock()
+	if err := n.admitting(pod); err != nil {
+		t.Fatal(err)
+	}
+	n.holds(pod)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.lost != 0 || !slices.Equal(n.told, []string{"pods"}) {
+		t.Errorf("%d requests were not made, and what was told is about %v, want pods", n.lost, n.told)
+	}
+}
+
 func TestDevicesThatCannotBeServed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*device.Device)
