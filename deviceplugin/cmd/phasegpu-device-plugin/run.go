@@ -165,12 +165,20 @@ func (p *plugin) cards(ctx context.Context) error {
 // pods reads the pods bound to this node, at a resourceVersion: "" is as they are now, "0" as the API
 // server remembers them.
 func (p *plugin) pods(ctx context.Context, version string) ([]corev1.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	list, err := p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector:   fields.OneTermEqualSelector("spec.nodeName", p.o.node).String(),
-		ResourceVersion: version,
-	})
+	read := func() (*corev1.PodList, error) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		return p.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+			FieldSelector:   fields.OneTermEqualSelector("spec.nodeName", p.o.node).String(),
+			ResourceVersion: version,
+		})
+	}
+	list, err := read()
+	if err != nil && ctx.Err() == nil {
+		// The time may have passed, and the connection been lost, while the whole node was paused. Kubelet
+		// rejects the pod for an error, and nobody tries again.
+		list, err = read()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -222,6 +222,23 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 	}
 }
 
+// When a node is paused, the time of a request passes with it. So it is made again, once.
+func TestReadsTwice(t *testing.T) {
+	client := fake.NewClientset(placed())
+	lists := 0
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		lists++
+		return lists%3 != 2, nil, context.DeadlineExceeded
+	})
+	p := &plugin{o: &options{node: "n1"}, client: client}
+	if pods, err := p.pods(t.Context(), ""); err != nil || len(pods) != 1 {
+		t.Errorf("%d pods and error %v, want the pod", len(pods), err)
+	}
+	if _, err := p.pods(t.Context(), ""); err == nil || lists != 4 {
+		t.Errorf("error %v after %d requests, want one after 4", err, lists)
+	}
+}
+
 func TestRefusesToServeUnprotected(t *testing.T) {
 	o, err := parse([]string{"--node=n1", "--hami-core-dir=" + t.TempDir()}, io.Discard)
 	if err != nil {
