@@ -52,7 +52,7 @@ func deletePlugin(s *siege) {
 
 func killLeader(s *siege) {
 	leader := s.leader()
-	s.Must(together(
+	s.Must(stack.Together(
 		func() error { return s.Cluster.KillContainer(s.Context(), leader, "kube-scheduler") },
 		func() error { return s.Cluster.KillContainer(s.Context(), leader, "extender") },
 	))

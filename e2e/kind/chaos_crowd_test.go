@@ -5,12 +5,10 @@ package kind_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -234,15 +232,4 @@ func (c *crowd) tidy() {
 			c.Error(err)
 		}
 	}
-}
-
-// together runs all at once and joins their errors.
-func together(all ...func() error) error {
-	errs := make([]error, len(all))
-	var wait sync.WaitGroup
-	for i, f := range all {
-		wait.Go(func() { errs[i] = f() })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
 }

@@ -36,7 +36,7 @@ func TestHundred(t *testing.T) {
 		after := time.Duration(random.IntN(int(300 * time.Millisecond)))
 		strikes = append(strikes, func() error { return c.strike(t.Context(), c.pods[victim], i%4, after) })
 	}
-	go func() { struck <- together(strikes...) }()
+	go func() { struck <- stack.Together(strikes...) }()
 	c.create()
 	c.awaitEnded(numPods, 8*time.Minute) // a fifth of that on an idle machine
 	s.Must(<-struck)

@@ -144,7 +144,7 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 	if err != nil {
 		return err
 	}
-	if err := together(
+	if err := Together(
 		func() error { return s.Webhook.Start(ctx) },
 		func() error { return s.Extender.Start(ctx) },
 		func() error { return s.StartScheduler(ctx, config) },
@@ -245,8 +245,8 @@ func (s *Stack) WriteLogs(w io.Writer) {
 	}
 }
 
-// together runs all at once and joins their errors.
-func together(all ...func() error) error {
+// Together runs all at once and joins their errors.
+func Together(all ...func() error) error {
 	errs := make([]error, len(all))
 	var wait sync.WaitGroup
 	for i, f := range all {
