@@ -73,14 +73,10 @@ func runAudit(ctx context.Context, args []string, s streams) (int, error) {
 		result.Notes = append([]audit.Note{}, state.Notes()...)
 	}
 	report(s.err, problems)
-	if o.output == "json" {
-		err = writeJSON(s.out, result)
-	} else {
-		err = result.Text(s.out, s.screen)
-	}
+	err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("output cannot be written: %w", err)
+		return 0, err
 	case result.Drifts():
 		return exitNegative, nil
 	case result.Unsettled(), (&input.Set{Problems: problems}).Failed():

@@ -71,13 +71,8 @@ func runExplain(ctx context.Context, args []string, s streams) (int, error) {
 		}
 	}
 	report(s.err, set.Problems)
-	if o.output == "json" {
-		err = writeJSON(s.out, result)
-	} else {
-		err = writeExplained(result, titles, s)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("output cannot be written: %w", err)
+	if err := o.write(s, result, func() error { return writeExplained(result, titles, s) }); err != nil {
+		return 0, err
 	}
 	if set.Failed() {
 		return exitBadInput, nil

@@ -82,14 +82,15 @@ func runFit(ctx context.Context, args []string, s streams) (int, error) {
 		titles = append(titles, title(pod))
 	}
 	report(s.err, problems)
-	if o.output == "json" {
-		err = writeJSON(s.out, result)
-	} else if on.Nodes() > 0 && (len(result.Pods) > 0 || len(problems) == 0) {
-		err = result.Text(s.out, s.screen, titles, on)
-	}
+	err = o.write(s, result, func() error {
+		if on.Nodes() == 0 || len(result.Pods) == 0 && len(problems) > 0 {
+			return nil
+		}
+		return result.Text(s.out, s.screen, titles, on)
+	})
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("output cannot be written: %w", err)
+		return 0, err
 	case (&input.Set{Problems: problems}).Failed():
 		return exitBadInput, nil
 	case result.Refused() > 0:

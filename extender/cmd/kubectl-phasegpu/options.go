@@ -144,6 +144,17 @@ func report(w io.Writer, problems []input.Problem) {
 	}
 }
 
+// write writes a result: as JSON when that was asked for, else by text.
+func (o *options) write(s streams, result any, text func() error) error {
+	if o.output == "json" {
+		text = func() error { return writeJSON(s.out, result) }
+	}
+	if err := text(); err != nil {
+		return fmt.Errorf("output cannot be written: %w", err)
+	}
+	return nil
+}
+
 func writeJSON(w io.Writer, value any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

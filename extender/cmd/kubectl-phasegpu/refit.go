@@ -63,14 +63,10 @@ func runRefit(ctx context.Context, args []string, s streams) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if o.output == "json" {
-		err = writeJSON(s.out, result)
-	} else {
-		err = result.Text(s.out, s.screen)
-	}
+	err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("output cannot be written: %w", err)
+		return 0, err
 	case result.Refusal != nil:
 		return exitNegative, nil
 	}
