@@ -27,13 +27,16 @@
 // its spec, the devices recorded when it was bound, and its status. Nothing is remembered, so nothing
 // can be released twice, leak, or be forgotten in a crash.
 //
-// # The packages
+// # The packages, in reading order
 //
-// Each builds on those before it:
+// Each builds on those before it, and the Examples of each are its tutorial:
 //
 //   - device: amounts, devices, requests, and what a container holds.
 //   - phase: the classes of containers, which phases remain by a pod's status, and what they reserve.
 //   - placement: on which devices of a node a pod fits, so that no phase exceeds any of them.
 //   - ledger: the books of a cluster, kept by being told facts about pods, nodes and quotas.
 //   - wire: the annotations in which the facts are written, in the formats that HAMi established.
+//
+// The Example below takes the pod above through all of them: placed, written down, booked, released, and
+// raised again when its init containers have to run again.
 package core

@@ -9,6 +9,12 @@
 // a Namespace are sums of entries, changed by the difference between a pod's old entry and its new one;
 // they are immutable too and replaced whole, so a reader never waits and never sees half a change.
 // Writers take turns.
+//
+// A pod's life in the book: Assume when its devices are decided; Observe whenever it is seen, which
+// replaces the assumption once it has a node and lowers or raises its charge as its phases go by; Forget
+// when it is gone. Withdraw ends an assumption that was refused. No timer ends anything.
+//
+// Read before: package placement. Read next: package wire, the form in which the facts are written down.
 package ledger
 
 import (

@@ -18,4 +18,14 @@
 //
 // Nothing in this package stores anything: which phases remain is computed from what the pod's status
 // says (Progress), so it comes back up when a pod's init containers run again.
+//
+// # From a status to a reservation
+//
+// Three steps, each a pure function:
+//
+//	Pod.Progress(Status)            how many init containers are complete in this cycle
+//	Pod.First(Progress, Release)    the first phase that remains, by the pod's release policy
+//	Pod.Reserved(Allocation, First) what the remaining phases can use, per device and in total
+//
+// Read before: package device. Read next: package placement, which finds devices for a pod.
 package phase

@@ -28,6 +28,45 @@ func Example() {
 	// 2 init containers complete: 12000 MiB reserved
 }
 
+// Who is alive when: each init container in its turn, the sidecar from its own on, the app at the end.
+func ExamplePod_Alive() {
+	pod := phase.Pod{phase.Init, phase.Sidecar, phase.Init, phase.App}
+	names := []string{"load", "cache", "warm", "serve"}
+	for k := range pod.Len() {
+		name := "steady"
+		if position := pod.InitPosition(k); position >= 0 {
+			name = names[position]
+		}
+		fmt.Print(name, ":")
+		for position := range pod {
+			if pod.Alive(k, position) {
+				fmt.Print(" ", names[position])
+			}
+		}
+		fmt.Println()
+	}
+	// Output:
+	// load: load
+	// warm: cache warm
+	// steady: cache serve
+}
+
+// When a pod with three init containers gives back what they needed, under each policy.
+func ExamplePod_First() {
+	pod := phase.Pod{phase.Init, phase.Init, phase.Init, phase.App}
+	for _, release := range []phase.Release{phase.PerInit, phase.AllInits, phase.Hold} {
+		fmt.Print(release, ":")
+		for completed := range 4 {
+			fmt.Print(" ", pod.First(phase.Progress{Inits: completed}, release))
+		}
+		fmt.Println(", ended:", pod.First(phase.Progress{Inits: 3, Terminal: true}, release) == phase.None)
+	}
+	// Output:
+	// per-init: 0 1 2 3, ended: true
+	// all-inits: 0 0 0 3, ended: true
+	// hold: 0 0 0 0, ended: true
+}
+
 // An init container on one card and the app on another: both cards are charged until the init has
 // completed, and the namespace never more than the larger of the two.
 func ExamplePod_Reserved() {

@@ -11,6 +11,11 @@
 //     alive there;
 //   - a container with device.WholeCores is alone there, among others' containers and the pod's own;
 //   - a container with 0 cores (no limit) finds less than all cores reserved.
+//
+// Four questions about one node: Fit, where does the pod go; Score, how good a place is that; Check, does
+// what was decided still fit; Refit, could one container go elsewhere. Explain answers the first at length.
+//
+// Read before: package phase. Read next: package ledger, which knows what others hold.
 package placement
 
 import (

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 
+	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/wire"
 )
 
@@ -29,6 +30,20 @@ func ExampleDecodeAllocation() {
 	//   GPU-a 1 slots, 10240 MiB, 30% cores
 	//   GPU-b 1 slots, 10240 MiB, 30% cores
 	// allocation of container 0: "GPU-a,NVIDIA,16Gi,0": MiB "16Gi" is not a whole number from 0 to 8388608
+}
+
+// What is written at bind: a container without a device keeps its place.
+func ExampleEncodeAllocation() {
+	share := func(uuid string, memoryMiB, cores int64) device.Share {
+		return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+	}
+	fmt.Println(wire.EncodeAllocation("NVIDIA", device.Allocation{
+		{share("GPU-a", 20480, 0)},
+		{},
+		{share("GPU-a", 10240, 30), share("GPU-b", 10240, 30)},
+	}))
+	// Output:
+	// GPU-a,NVIDIA,20480,0:;;GPU-a,NVIDIA,10240,30:GPU-b,NVIDIA,10240,30:;
 }
 
 // Both formats of an inventory, whatever the family; this one counts memory in blocks of 256 MiB.

@@ -3,6 +3,8 @@
 //
 // Decoders accept exactly what they can account for. Anything else is an error that names the
 // offending part; they never panic and never read garbage as zero.
+//
+// The last of the packages to read: nothing in the others depends on how a fact is written.
 package wire
 
 // Annotation keys that belong to no device family.
