@@ -99,7 +99,7 @@ func (s *Scratch) placeChains() Reason {
 	switch {
 	case r.Unresolvable():
 		return r
-	case !s.would(s.empty, s.tie):
+	case !s.wouldEmpty(s.tie):
 		return NotOnOneNUMANode
 	case r == Fits:
 		return NotAligned

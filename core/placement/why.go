@@ -86,25 +86,20 @@ func (s *Scratch) failure(r Reason) Reason {
 	switch {
 	case r.Unresolvable():
 		return r
-	case !s.would(s.empty, s.any):
+	case !s.wouldEmpty(s.any):
 		return CapacityTooSmall
 	case r != Fits:
 		return r
-	case s.would(func(_ int, r *room) { r.free.MemoryMiB = plenty }, s.any):
+	case s.would(func(r *room) { r.free.MemoryMiB = plenty }):
 		return NoMemory
-	case s.would(func(_ int, r *room) { r.free.Slots = plenty }, s.any):
+	case s.would(func(r *room) { r.free.Slots = plenty }):
 		return NoSlots
-	case s.would(func(_ int, r *room) { r.free.Cores, r.limited = plenty, false }, s.any):
+	case s.would(func(r *room) { r.free.Cores, r.limited = plenty, false }):
 		return NoCores
-	case s.would(func(_ int, r *room) { r.free.Cores, r.limited, r.held, r.exclusive = plenty, false, false, false }, s.any):
+	case s.would(func(r *room) { r.free.Cores, r.limited, r.held, r.exclusive = plenty, false, false, false }):
 		return Exclusive
 	}
 	return Fragmented
-}
-
-// empty makes a device one that nobody else holds anything of.
-func (s *Scratch) empty(d int, r *room) {
-	r.free, r.held, r.exclusive = s.node.Devices[d].Capacity, false, false
 }
 
 // any looks for any placement. complete tells that a failure is proof.
@@ -115,16 +110,26 @@ func (s *Scratch) any() (found, complete bool) {
 	return s.find()
 }
 
-// would reports whether the pod could fit, by a way to look for it, if every device were as changed; in
-// doubt true.
-func (s *Scratch) would(change func(d int, r *room), look func() (found, complete bool)) bool {
+// wouldEmpty reports whether the pod, of which nothing is placed, could fit by a way to look for it if nobody
+// else held anything of any device; in doubt true. It leaves the devices like that: most pods that are refused
+// are refused right after it, and kube-scheduler waits.
+func (s *Scratch) wouldEmpty(look func() (found, complete bool)) bool {
 	for d := range s.rooms {
-		change(d, &s.rooms[d])
+		r, dev := &s.rooms[d], &s.node.Devices[d]
+		r.free, r.limited = dev.Capacity, dev.Capacity.Cores > 0
+		r.held, r.exclusive = false, false
 	}
 	found, complete := look()
+	return found || !complete
+}
+
+// would reports whether the pod could fit if every device, as it is, were changed like this; in doubt true.
+func (s *Scratch) would(change func(r *room)) bool {
 	for d := range s.rooms {
 		s.offer(d)
+		change(&s.rooms[d])
 	}
 	s.clear()
+	found, complete := s.any()
 	return found || !complete
 }
