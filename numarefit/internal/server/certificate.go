@@ -3,7 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"fmt"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -15,23 +15,27 @@ type Certificate struct {
 	CertFile, KeyFile string
 	Log               *zap.Logger
 
-	last atomic.Pointer[tls.Certificate] // what the files held last
+	mu      sync.Mutex
+	last    *tls.Certificate // what the files held last
+	failure string           // why they hold none now, as logged
 }
 
 // Current returns the pair in the files. While they hold none (one is half written, or not replaced yet)
-// it is the last pair they held.
+// it is the last pair they held; the reason is logged once, not at every handshake.
 func (c *Certificate) Current() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-	if err == nil {
-		c.last.Store(&pair)
-		return &pair, nil
-	}
-	last := c.last.Load()
-	if last == nil {
+	switch {
+	case err == nil:
+		c.last, c.failure = &pair, ""
+	case c.last == nil:
 		return nil, fmt.Errorf("%s and %s are no serving certificate: %w", c.CertFile, c.KeyFile, err)
+	case err.Error() != c.failure:
+		c.failure = err.Error()
+		c.Log.Warn("keeping the serving certificate that was loaded before", zap.Error(err))
 	}
-	c.Log.Warn("keeping the serving certificate that was loaded before", zap.Error(err))
-	return last, nil
+	return c.last, nil
 }
 
 // Valid returns an error when a client would refuse the certificate for its age, or there is none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
@@ -240,6 +241,32 @@ func TestCertificate(t *testing.T) {
 	if _, err := missing.Current(); err == nil || missing.Valid() == nil || missing.expiry() != 0 {
 		t.Error("a certificate out of nothing")
 	}
+}
+
+// What is wrong with the files is logged once, and again when it comes back: handshakes are many.
+func TestBrokenCertificateIsLoggedOnce(t *testing.T) {
+	s := &service{dir: t.TempDir()}
+	s.certify(t, time.Now().Add(time.Hour))
+	seen, logs := observer.New(zap.WarnLevel)
+	c := &Certificate{CertFile: s.dir + "/tls.crt", KeyFile: s.dir + "/tls.key", Log: zap.New(seen)}
+	look := func(want int) {
+		t.Helper()
+		for range 3 {
+			if _, err := c.Current(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if logs.Len() != want {
+			t.Errorf("%d lines are logged, want %d", logs.Len(), want)
+		}
+	}
+	look(0)
+	s.write(t, "tls.crt", []byte("half a certif"))
+	look(1)
+	s.certify(t, time.Now().Add(time.Hour))
+	look(1)
+	s.write(t, "tls.crt", []byte("half a certif"))
+	look(2)
 }
 
 // All that can be counted is there before anything is.
