@@ -19,6 +19,7 @@ type options struct {
 	qps                       float64
 	burst                     int
 	listen, metricsListen     string
+	pprof                     bool
 	bindTimeout               time.Duration
 	defaults                  ask.Defaults
 	leaseNamespace, leaseName string
@@ -36,6 +37,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.IntVar(&o.burst, "burst", 2000, "requests to the API server at once")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8888", "address for kube-scheduler: /filter, /prioritize, /bind. It has no authentication: keep it on loopback")
 	f.StringVar(&o.metricsListen, "metrics-listen", ":8080", "address of /healthz, /readyz, /metrics and /debug/ledger")
+	f.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --metrics-listen, to whoever can reach it")
 	f.DurationVar(&o.bindTimeout, "bind-timeout", 15*time.Second, "how long a bind may wait for its turn on the node; less than the scheduler's httpTimeout")
 	f.Func("node-policy", "between nodes, for pods that do not say: binpack or spread (default binpack)", func(text string) (err error) {
 		o.defaults.NodePolicy, err = wire.ParsePolicy(text)

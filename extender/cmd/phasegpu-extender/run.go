@@ -64,10 +64,14 @@ func run(ctx context.Context, o *options) error {
 		}
 		return errors.Join(e.ready(), e.lead.Ready())
 	}
+	health := server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) })
+	if o.pprof {
+		health = server.Profiles(health)
+	}
 	log.Info("serving", zap.Stringer("listen", listen.Addr()), zap.Stringer("metricsListen", metricsListen.Addr()))
 	return server.Serve(ctx, o.bindTimeout, e.binder.Stop,
 		server.Listener{Listener: listen, Handler: server.Extender(e.calls(), e.metrics, log)},
-		server.Listener{Listener: metricsListen, Handler: server.Health(ready, e.metrics.Registry, func() any { return page.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) })},
+		server.Listener{Listener: metricsListen, Handler: health},
 	)
 }
 
