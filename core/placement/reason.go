@@ -59,6 +59,15 @@ var sentences = [reasons]string{
 	Fragmented:       "Insufficient GPUs for all of the pod's phases together",
 }
 
+// Reasons lists every reason but Fits.
+func Reasons() []Reason {
+	all := make([]Reason, 0, reasons-1)
+	for r := Fits + 1; r < reasons; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
 // String gives the canonical sentence, without the object or numbers.
 func (r Reason) String() string {
 	if r >= reasons {
