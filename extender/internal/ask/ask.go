@@ -2,6 +2,7 @@
 package ask
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -25,8 +27,11 @@ type Pod struct {
 	Charges map[string]ledger.Charge
 	Settled bool
 	Alone   bool // in its node's gate, see gate.Pod
-	// Shape is the same for pods that fit the same nodes.
+	// Shape is the same for pods that fit the same nodes: a digest, because it is remembered.
 	Shape string
+	// Text is about how many bytes the pod's device selectors take: their annotations and a string header
+	// for each value.
+	Text int
 }
 
 // Defaults are the operator's choices for pods that do not choose.
@@ -59,8 +64,20 @@ func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	p.Devices, p.Alone = true, kube.Movable(pod)
 	p.Ledger = kube.LedgerPod(pod, d.Release)
 	p.Ledger.Node, p.Ledger.Allocation, p.Ledger.Unreadable, p.Ledger.First = "", nil, "", 0
-	p.Shape = fmt.Sprintf("%#v", *p.Placement) // quoted: a model may have blanks in its name
+	shape := sha256.Sum256(fmt.Appendf(nil, "%#v", *p.Placement)) // quoted: a model may have blanks in its name
+	p.Shape, p.Text = string(shape[:]), text(pod, &p.Placement.Selector)
 	return p, nil
+}
+
+func text(pod *corev1.Pod, s *placement.Selector) int {
+	n := 0
+	for _, key := range []string{wire.UseUUIDAnnotation, wire.NoUseUUIDAnnotation, wire.UseTypeAnnotation, wire.NoUseTypeAnnotation} {
+		n += len(pod.Annotations[key])
+	}
+	for _, values := range [][]string{s.UseUUIDs, s.AvoidUUIDs, s.UseModels, s.AvoidModels} {
+		n += 16 * len(values)
+	}
+	return n
 }
 
 // String gives namespace/name.

@@ -11,17 +11,26 @@ import (
 type Refusal struct {
 	Reason string
 	Kind   string // the small set's name for a Reason that has numbers in it, else ""
+	Misses int64  // by how much, of such a Reason
 	// Lasting tells that the node would not do however empty it became.
 	Lasting bool
 }
 
-// What the books say of a node, beside placement's reasons.
 // What the books say of a node, beside placement's reasons.
 var (
 	unknownNode    = Refusal{Reason: "GPU inventory not known yet"}
 	unreadableNode = Refusal{Reason: "Unreadable GPU inventory"}
 	unreadablePod  = Refusal{Reason: "Pods with an unreadable GPU allocation"}
 )
+
+// Reasons lists the sentences of Place and Rate.
+func Reasons() []string {
+	all := []string{unknownNode.Reason, unreadableNode.Reason, unreadablePod.Reason}
+	for _, r := range placement.Reasons() {
+		all = append(all, r.String())
+	}
+	return all
+}
 
 // Place decides where on a node the pod goes. v is what the node is without the pod, nil for a node that
 // the books do not know. The allocation is valid until the scratch is used again.

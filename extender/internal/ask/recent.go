@@ -1,6 +1,9 @@
 package ask
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Recent keeps the pods that Filter saw last, because Bind is told only a pod's name and UID. It spares
 // Bind a read of the pod; a pod that has dropped out costs that read and nothing else.
@@ -14,10 +17,21 @@ type Recent struct {
 // NewRecent keeps up to size pods.
 func NewRecent(size int) *Recent { return &Recent{size: size, pods: map[string]*Pod{}} }
 
+// most is how many bytes of selectors a pod may have to be kept: nobody needs more, and thousands of pods with
+// as much as annotations may have would not fit into memory.
+const most = 4 << 10
+
 // Put keeps a pod in place of what was known of it.
 func (r *Recent) Put(p *Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if p.Text > most {
+		if r.pods[p.UID] != nil { // its annotations were changed
+			delete(r.pods, p.UID)
+			r.order = slices.DeleteFunc(r.order, func(uid string) bool { return uid == p.UID })
+		}
+		return
+	}
 	if r.pods[p.UID] == nil {
 		if len(r.order) == r.size {
 			delete(r.pods, r.order[0])

@@ -65,8 +65,11 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 		f.Refused.End(mark, p, nil)
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	}
-	result := collect(names, refusals)
-	f.count(refusals)
+	sum := add(refusals)
+	for i := range sum {
+		f.Count(sum[i].kind(), sum[i].nodes)
+	}
+	result := collect(names, refusals, told(sum))
 	if len(*result.NodeNames) > 0 {
 		f.Refused.End(mark, p, nil)
 	} else {
@@ -158,38 +161,32 @@ func (f *Filter) fits(s *placement.Scratch, p *ask.Pod, v *ledger.View) ask.Refu
 	return ask.Refusal{}
 }
 
-// quota tells the numbers: they are the same for all nodes, so kube-scheduler adds them up all the same.
+// quota tells the numbers.
 func quota(err error) ask.Refusal {
-	return ask.Refusal{Reason: "Exceeded quota: " + err.Error(), Kind: "Exceeded quota"}
+	r := ask.Refusal{Reason: overQuota + ": " + err.Error(), Kind: overQuota}
+	if e := (*ledger.QuotaError)(nil); errors.As(err, &e) {
+		r.Misses = e.Asked - (e.Limit.Max - e.Used)
+	}
+	return r
 }
 
-func collect(names []string, refusals []ask.Refusal) *extenderv1.ExtenderFilterResult {
+// collect tells the nodes apart. told is what is said of each kind of refusal.
+func collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
 	fit := make([]string, 0, len(names))
 	failed := extenderv1.FailedNodesMap{}
 	lasting := extenderv1.FailedNodesMap{}
-	for i, r := range refusals {
+	for i := range refusals {
+		r := &refusals[i]
 		switch {
 		case r.Reason == "":
 			fit = append(fit, names[i])
 		case r.Lasting:
-			lasting[names[i]] = r.Reason
+			lasting[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
 		default:
-			failed[names[i]] = r.Reason
+			failed[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
 		}
 	}
 	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: failed, FailedAndUnresolvableNodes: lasting}
-}
-
-func (f *Filter) count(refusals []ask.Refusal) {
-	kinds := map[string]int{}
-	for _, r := range refusals {
-		if r.Reason != "" {
-			kinds[cmp.Or(r.Kind, r.Reason)]++
-		}
-	}
-	for kind, nodes := range kinds {
-		f.Count(kind, nodes)
-	}
 }
 
 // each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends.

@@ -10,7 +10,8 @@ type State struct {
 	Node    string
 	Inside  []Pod
 	Waiting int           // pods in the queue
-	Shut    time.Duration // since the pod that is longest inside came in; 0 when nobody is
+	Since   time.Time     // when the pod that is longest inside came in; zero when nobody is
+	Shut    time.Duration // since then
 }
 
 // States returns the gates with a pod inside or waiting, in no order.
@@ -19,7 +20,7 @@ func (g *Gate) States() []State {
 	defer g.mu.Unlock()
 	states := make([]State, 0, len(g.nodes))
 	for name, q := range g.nodes {
-		s := State{Node: name, Waiting: len(q.waiting), Shut: q.shut(g.now())}
+		s := State{Node: name, Waiting: len(q.waiting), Since: q.since(), Shut: q.shut(g.now())}
 		for _, o := range q.inside {
 			s.Inside = append(s.Inside, o.Pod)
 		}
@@ -27,6 +28,15 @@ func (g *Gate) States() []State {
 	}
 	return states
 }
+
+// Why a node takes no new pods.
+const (
+	isShut = "GPU gate of the node is shut: kubelet does not report on a pod bound to it"
+	isDeep = "GPU gate of the node has too many pods waiting"
+)
+
+// Reasons lists the sentences of Refusals.
+func Reasons() []string { return []string{isShut, isDeep} }
 
 // Refusals returns why nodes take no new pods, in sentences that are the same for every node.
 func (g *Gate) Refusals() map[string]string {
@@ -36,9 +46,9 @@ func (g *Gate) Refusals() map[string]string {
 	for name, q := range g.nodes {
 		switch {
 		case q.shut(g.now()) > LongShut:
-			refusals[name] = "GPU gate of the node is shut: kubelet does not report on a pod bound to it"
+			refusals[name] = isShut
 		case len(q.waiting) >= DeepQueue:
-			refusals[name] = "GPU gate of the node has too many pods waiting"
+			refusals[name] = isDeep
 		}
 	}
 	return refusals
@@ -61,12 +71,22 @@ func (q *queue) room(now time.Time) int {
 	return max(0, DeepQueue-len(q.waiting))
 }
 
-func (q *queue) shut(now time.Time) time.Duration {
-	longest := time.Duration(0)
+// since is when the pod that is longest inside came in, zero when nobody is.
+func (q *queue) since() time.Time {
+	var first time.Time
 	for _, o := range q.inside {
-		longest = max(longest, now.Sub(o.since))
+		if first.IsZero() || o.since.Before(first) {
+			first = o.since
+		}
 	}
-	return longest
+	return first
+}
+
+func (q *queue) shut(now time.Time) time.Duration {
+	if len(q.inside) == 0 {
+		return 0
+	}
+	return max(0, now.Sub(q.since()))
 }
 
 // describe says, for the waiter at a place in the queue, whom it waits for.
