@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -54,70 +55,68 @@ func benchBook() *Book {
 	return b
 }
 
-// BenchmarkObserveUnchanged observes few pods again and again, then all of them in turn, which costs
-// what the machine's caches make of it.
-func BenchmarkObserveUnchanged(b *testing.B) {
-	book := benchBook()
+// peerSum is the baseline, what an accountant does who keeps no book: whatever happened, to know what is held
+// where is to add up what all containers of all pods hold, as if all of them ran at once.
+func peerSum(pods []Pod) map[string]map[string]device.Amount {
+	usage := map[string]map[string]device.Amount{}
+	for i := range pods {
+		node := usage[pods[i].Node]
+		if node == nil {
+			node = map[string]device.Amount{}
+			usage[pods[i].Node] = node
+		}
+		for _, shares := range pods[i].Allocation {
+			for _, s := range shares {
+				u := node[s.UUID]
+				node[s.UUID] = device.Amount{Slots: u.Slots + s.Amount.Slots, MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB, Cores: u.Cores + s.Amount.Cores}
+			}
+		}
+	}
+	return usage
+}
+
+func benchPeerSum(b *testing.B, pods []Pod) {
+	b.Helper()
+	for b.Loop() {
+		if len(peerSum(pods)) == 0 {
+			b.Fatal("no usage")
+		}
+	}
+}
+
+// BenchmarkObserve observes pods in turn: few of them again and again, and all of them, which costs what the
+// machine's caches make of it; as they are known, or each with another phase than before, on nodes of 8 and
+// of 80 pods. The baseline is the sum that follows.
+func BenchmarkObserve(b *testing.B) {
+	full := sync.OnceValue(benchBook)
 	for _, n := range []int{40, benchPods} {
 		pods := make([]Pod, n)
 		for i := range pods {
 			pods[i] = benchPod(i * (benchPods / n))
 		}
-		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			i := 0
+		name := fmt.Sprintf("change=none/pods=%d", n)
+		b.Run(name+"/by=phasegpu", func(b *testing.B) {
+			book, i := full(), 0
 			for b.Loop() {
 				book.Observe(pods[i%len(pods)])
 				i++
 			}
 		})
+		b.Run(name+"/by=peer", func(b *testing.B) { benchPeerSum(b, pods) })
 	}
-}
-
-// BenchmarkRebuild is the baseline: what an accountant does who keeps no book and sums every node's
-// usage from every pod.
-func BenchmarkRebuild(b *testing.B) {
-	pods := make([]Pod, benchPods)
-	for i := range pods {
-		pods[i] = benchPod(i)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		usage := map[string]map[string]device.Usage{}
-		for i := range pods {
-			p := &pods[i]
-			r, err := p.Classes.Reserved(p.Allocation, p.First)
-			if err != nil {
-				b.Fatal(err)
-			}
-			node := usage[p.Node]
-			if node == nil {
-				node = map[string]device.Usage{}
-				usage[p.Node] = node
-			}
-			for _, h := range r.Devices {
-				u := node[h.UUID]
-				add(&u, &h.Usage)
-				node[h.UUID] = u
+	for _, perNode := range []int{8, 80} {
+		book := New()
+		var pods []Pod
+		for n := range 100 {
+			book.SetNode(benchNode(n))
+			for k := range perNode {
+				p := benchPod(n + k*benchNodes)
+				book.Observe(p)
+				pods = append(pods, p)
 			}
 		}
-	}
-}
-
-func BenchmarkObservePhaseChange(b *testing.B) {
-	for _, perNode := range []int{8, 80} {
-		b.Run(fmt.Sprintf("podsPerNode=%d", perNode), func(b *testing.B) {
-			book := New()
-			var pods []Pod
-			for n := range 100 {
-				book.SetNode(benchNode(n))
-				for k := range perNode {
-					p := benchPod(n + k*benchNodes)
-					book.Observe(p)
-					pods = append(pods, p)
-				}
-			}
-			b.ReportAllocs()
+		name := fmt.Sprintf("change=phase/perNode=%d", perNode)
+		b.Run(name+"/by=phasegpu", func(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				p := &pods[i%len(pods)]
@@ -126,44 +125,78 @@ func BenchmarkObservePhaseChange(b *testing.B) {
 				i++
 			}
 		})
+		b.Run(name+"/by=peer", func(b *testing.B) { benchPeerSum(b, pods) })
 	}
 }
 
-func BenchmarkNode(b *testing.B) {
-	book := benchBook()
+// BenchmarkView reads a node's view, which waits for nobody. The baseline is a map and its lock.
+func BenchmarkView(b *testing.B) {
 	names := make([]string, benchNodes)
 	for i := range names {
 		names[i] = benchNode(i).Name
 	}
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		if book.Node(names[i%len(names)]) == nil {
-			b.Fatal("node is missing")
+	b.Run("by=phasegpu", func(b *testing.B) {
+		book, i := benchBook(), 0
+		for b.Loop() {
+			if book.Node(names[i%len(names)]) == nil {
+				b.Fatal("node is missing")
+			}
+			i++
 		}
-		i++
-	}
+	})
+	b.Run("by=peer", func(b *testing.B) {
+		var lock sync.RWMutex
+		views := map[string]*View{}
+		for _, name := range names {
+			views[name] = &View{Name: name}
+		}
+		i := 0
+		for b.Loop() {
+			lock.RLock()
+			v := views[names[i%len(names)]]
+			lock.RUnlock()
+			if v == nil {
+				b.Fatal("node is missing")
+			}
+			i++
+		}
+	})
 }
 
-// BenchmarkMemory reports the bytes that 40,000 pods on 5,000 nodes take, per pod, beside the nodes.
-func BenchmarkMemory(b *testing.B) {
-	heap := func() float64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
-	for b.Loop() {
-		book := New()
+// BenchmarkBookMemory tells the bytes that 5,000 nodes take, per node, and 40,000 pods on them, per pod. The
+// baseline keeps a list of both as they were told.
+func BenchmarkBookMemory(b *testing.B) {
+	report := func(b *testing.B, node, pod func(i int)) {
+		empty := heap()
 		for i := range benchNodes {
-			book.SetNode(benchNode(i))
+			node(i)
 		}
-		before := heap()
+		nodes := heap()
 		for i := range benchPods {
-			book.Observe(benchPod(i))
+			pod(i)
 		}
-		b.ReportMetric((heap()-before)/benchPods, "B/pod")
-		runtime.KeepAlive(book)
+		b.ReportMetric((nodes-empty)/benchNodes, "B/node")
+		b.ReportMetric((heap()-nodes)/benchPods, "B/pod")
+		b.ReportMetric(0, "ns/op") // of the collector
 	}
+	b.Run("by=phasegpu", func(b *testing.B) {
+		book := New()
+		report(b, func(i int) { book.SetNode(benchNode(i)) }, func(i int) { book.Observe(benchPod(i)) })
+		runtime.KeepAlive(book)
+	})
+	b.Run("by=peer", func(b *testing.B) {
+		nodes, pods := map[string]Node{}, map[string]Pod{}
+		report(b, func(i int) { n := benchNode(i); nodes[n.Name] = n }, func(i int) { p := benchPod(i); pods[p.UID] = p })
+		runtime.KeepAlive(nodes)
+		runtime.KeepAlive(pods)
+	})
+}
+
+// heap is the number of bytes in use.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
 }

@@ -21,27 +21,36 @@ func benchNode(heldMiB int64) Node {
 	return n
 }
 
-func benchPod() *Pod {
-	return &Pod{
-		Classes: phase.Pod{phase.Init, phase.Sidecar, phase.App},
-		Requests: []device.Request{
-			{Family: "NVIDIA", Devices: 1, MemoryMiB: 20000, Cores: 30},
-			{Family: "NVIDIA", Devices: 1, MemoryMiB: 2000},
-			{Family: "NVIDIA", Devices: 1, MemoryMiB: 10000, Cores: 20},
-		},
+func benchPod() *Pod { return benchPodOf("isa") }
+
+// benchPodOf is a pod of inits, sidecars and apps, each a letter, with a device each.
+func benchPodOf(classes string) *Pod {
+	p := &Pod{}
+	for _, class := range classes {
+		r := device.Request{Family: "NVIDIA", Devices: 1}
+		switch class {
+		case 'i':
+			p.Classes, r.MemoryMiB, r.Cores = append(p.Classes, phase.Init), 20000, 30
+		case 's':
+			p.Classes, r.MemoryMiB = append(p.Classes, phase.Sidecar), 2000
+		default:
+			p.Classes, r.MemoryMiB, r.Cores = append(p.Classes, phase.App), 10000, 20
+		}
+		p.Requests = append(p.Requests, r)
 	}
+	return p
 }
 
-// sumOfContainers is what most schedulers do: each container takes its own room, one after the other,
-// as if all of them ran at once.
-func sumOfContainers(n Node, p *Pod) bool {
+// peerPlace is the baseline, what most schedulers do: each container takes its own room on allowed devices, one
+// after the other, as if all of them ran at once.
+func peerPlace(n Node, requests []device.Request, allowed func(uuid string) bool) bool {
 	var taken [8]device.Amount
-	for _, r := range p.Requests {
+	for _, r := range requests {
 		found := 0
 		for d := range n.Devices {
 			dev, held := &n.Devices[d], &n.Held[d]
 			ask := r.On(dev.Capacity.MemoryMiB)
-			if found == r.Devices || dev.Family != r.Family || !dev.Healthy || dev.Cordoned || dev.Mode == device.MIG ||
+			if found == r.Devices || !allowed(dev.UUID) || dev.Family != r.Family || !dev.Healthy || dev.Cordoned || dev.Mode == device.MIG ||
 				held.Slots+taken[d].Slots+ask.Slots > dev.Capacity.Slots ||
 				held.MemoryMiB+taken[d].MemoryMiB+ask.MemoryMiB > dev.Capacity.MemoryMiB ||
 				held.Cores+taken[d].Cores+ask.Cores > dev.Capacity.Cores {
@@ -57,44 +66,74 @@ func sumOfContainers(n Node, p *Pod) bool {
 	return true
 }
 
+func anyDevice(string) bool { return true }
+
+func must(b *testing.B, ok bool) {
+	if !ok {
+		b.Fatal("another answer than expected")
+	}
+}
+
+// BenchmarkFit is one node of 8 devices for pods of 1, 3 and 8 containers, where they fit and where they do
+// not.
 func BenchmarkFit(b *testing.B) {
-	p := benchPod()
-	roomy, full := benchNode(0), benchNode(30000)
-	want := func(b *testing.B, r, want Reason) {
-		if r != want {
-			b.Fatalf("got %v, want %v", r, want)
+	for _, classes := range []string{"a", "isa", "isisiaaa"} {
+		p := benchPodOf(classes)
+		for _, on := range []struct {
+			node string
+			Node
+			want Reason
+		}{{"roomy", benchNode(0), Fits}, {"full", benchNode(31000), NoMemory}} {
+			name := fmt.Sprintf("containers=%d/node=%s", len(classes), on.node)
+			b.Run(name+"/by=phasegpu", func(b *testing.B) {
+				var s Scratch
+				for b.Loop() {
+					_, r := s.Fit(on.Node, p)
+					must(b, r == on.want)
+				}
+			})
+			b.Run(name+"/by=peer", func(b *testing.B) {
+				for b.Loop() {
+					must(b, peerPlace(on.Node, p.Requests, anyDevice) == (on.want == Fits))
+				}
+			})
 		}
 	}
-	b.Run("sum-of-containers-baseline", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if !sumOfContainers(roomy, p) {
-				b.Fatal("does not fit")
-			}
-		}
-	})
-	b.Run("fit", func(b *testing.B) {
-		b.ReportAllocs()
+}
+
+// BenchmarkRate is BenchmarkFit with the node's score: what Prioritize asks of every node.
+func BenchmarkRate(b *testing.B) {
+	p, n := benchPod(), benchNode(0)
+	b.Run("containers=3/by=phasegpu", func(b *testing.B) {
 		var s Scratch
 		for b.Loop() {
-			_, r := s.Fit(roomy, p)
-			want(b, r, Fits)
+			_, r := s.Rate(n, p)
+			must(b, r == Fits)
 		}
 	})
-	b.Run("rate", func(b *testing.B) {
-		b.ReportAllocs()
-		var s Scratch
+	b.Run("containers=3/by=peer", func(b *testing.B) {
 		for b.Loop() {
-			_, r := s.Rate(roomy, p)
-			want(b, r, Fits)
+			must(b, peerPlace(n, p.Requests, anyDevice))
 		}
 	})
-	b.Run("refused", func(b *testing.B) {
-		b.ReportAllocs()
-		var s Scratch
+}
+
+// BenchmarkRefit moves the init container of a placed pod to the devices of another NUMA node.
+func BenchmarkRefit(b *testing.B) {
+	p, n := benchPod(), benchNode(0)
+	a, r := Fit(n, p)
+	must(b, r == Fits)
+	recorded := n.Devices[n.find(a[0][0].UUID)].NUMA
+	allowed := func(uuid string) bool { return n.Devices[n.find(uuid)].NUMA != recorded }
+	b.Run("containers=3/by=phasegpu", func(b *testing.B) {
 		for b.Loop() {
-			_, r := s.Rate(full, p)
-			want(b, r, NoMemory)
+			_, r := Refit(n, p, a, 0, 0, allowed)
+			must(b, r == Fits)
+		}
+	})
+	b.Run("containers=3/by=peer", func(b *testing.B) {
+		for b.Loop() {
+			must(b, peerPlace(n, p.Requests[:1], allowed))
 		}
 	})
 }
@@ -118,13 +157,18 @@ func hardest() (Node, *Pod) {
 }
 
 func BenchmarkHardest(b *testing.B) {
-	b.ReportAllocs()
 	n, p := hardest()
-	var s Scratch
-	for b.Loop() {
-		if _, r := s.Fit(n, p); r == Fits {
-			b.Fatal("fits")
+	b.Run("by=phasegpu", func(b *testing.B) {
+		var s Scratch
+		for b.Loop() {
+			_, r := s.Fit(n, p)
+			must(b, r != Fits)
 		}
-	}
-	b.ReportMetric(float64(s.search.trials), "trials")
+		b.ReportMetric(float64(s.search.trials), "trials")
+	})
+	b.Run("by=peer", func(b *testing.B) {
+		for b.Loop() {
+			must(b, !peerPlace(n, p.Requests, anyDevice))
+		}
+	})
 }
