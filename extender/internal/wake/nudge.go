@@ -3,7 +3,10 @@ package wake
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,7 +27,8 @@ import (
 type Nudger struct {
 	Pods corev1client.PodsGetter
 	Now  func() time.Time
-	// Done is told how each nudge ended: "nudged", "gone" or "failed" (it is tried again).
+	// Done is told how each nudge ended: "nudged", "gone", "refused" (for good) or "failed" (it is tried
+	// again). It is called by several goroutines.
 	Done func(uid, result string)
 	Log  *zap.Logger
 
@@ -32,6 +36,10 @@ type Nudger struct {
 }
 
 type nudge struct{ namespace, name, uid string }
+
+// workers is how many nudges are under way at once: one that the API server is slow to answer must not hold
+// up the others.
+const workers = 8
 
 // NewNudger returns a nudger. Run must be running.
 func NewNudger(pods corev1client.PodsGetter, now func() time.Time, done func(uid, result string), log *zap.Logger) *Nudger {
@@ -44,36 +52,72 @@ func (n *Nudger) Nudge(p *ask.Pod) { n.queue.Add(nudge{p.Namespace, p.Name, p.UI
 
 // Run nudges until the context ends.
 func (n *Nudger) Run(ctx context.Context) {
-	go func() {
-		<-ctx.Done()
-		n.queue.ShutDown()
-	}()
+	stop := context.AfterFunc(ctx, n.queue.ShutDown)
+	defer stop()
+	var running sync.WaitGroup
+	for range workers {
+		running.Go(func() { n.work(ctx) })
+	}
+	running.Wait()
+}
+
+func (n *Nudger) work(ctx context.Context) {
 	for {
 		one, shutdown := n.queue.Get()
 		if shutdown {
 			return
 		}
-		switch err := n.patch(ctx, one); {
-		case err == nil:
-			n.Done(one.uid, "nudged")
-			n.queue.Forget(one)
-		case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // gone, or another pod of that name
-			n.Done(one.uid, "gone")
-			n.queue.Forget(one)
-		default:
-			n.Done(one.uid, "failed")
+		err := n.patch(ctx, one)
+		result := judge(err)
+		n.Done(one.uid, result)
+		switch result {
+		case "failed":
 			n.Log.Warn("nudge failed, trying again", zap.String("pod", one.namespace+"/"+one.name), zap.Error(err))
 			n.queue.AddRateLimited(one)
+		case "refused":
+			n.Log.Warn("nudge refused: the pod waits for kube-scheduler's flush", zap.String("pod", one.namespace+"/"+one.name), zap.Error(err))
+			n.queue.Forget(one)
+		default:
+			n.queue.Forget(one)
 		}
 		n.queue.Done(one)
 	}
+}
+
+// judge says what became of a nudge. A conflict is none with the UID, which is answered as invalid: others
+// wrote to the pod all the while, and the next try may find it quiet.
+func judge(err error) (result string) {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return "nudged"
+	case apierrors.IsNotFound(err) || isOfAnother(err):
+		return "gone"
+	case !errors.As(err, &status):
+		return "failed" // the connection broke, or the call took too long
+	}
+	switch code := status.Status().Code; {
+	case code == 408 || code == 409 || code == 429 || code >= 500 || code < 400:
+		return "failed"
+	default:
+		return "refused"
+	}
+}
+
+// isOfAnother reports whether a write was refused because the name is another pod's now.
+func isOfAnother(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func (n *Nudger) patch(ctx context.Context, one nudge) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         one.uid, // another pod of that name is a conflict
+		"uid":         one.uid, // of another pod of that name it cannot be changed
 		"annotations": map[string]string{wire.NudgeAnnotation: strconv.FormatInt(n.Now().UnixMilli(), 10)},
 	}})
 	if err != nil {

@@ -2,6 +2,7 @@ package wake
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -11,33 +12,41 @@ import (
 )
 
 // pass nudges, in order of priority and then of waiting time, the pods that fit into what was released,
-// each beside those nudged before it: a release that has room for one pod wakes one, not thousands.
+// each beside those nudged before it, in this pass or another, of which it is not known yet whether they have
+// taken their room: a release that has room for one pod wakes one, not thousands, and so do a thousand
+// releases of a little each.
 func (r *Refused) pass() {
 	r.mu.Lock()
 	r.forgetStale()
 	what := r.dirty
 	r.dirty = release{}
-	var waiting []*refused
-	for _, p := range r.pods {
-		waiting = append(waiting, p)
-	}
-	names := r.nodes.all()
-	var released []int
+	waiting := slices.Collect(maps.Values(r.pods))
+	claims := slices.Collect(maps.Values(r.claims))
+	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
+	released := set{}
 	for node := range what.nodes {
 		if id, ok := r.nodes.ids[node]; ok {
-			released = append(released, id)
+			released = released.with(id)
 		}
 	}
 	r.mu.Unlock()
 
-	slices.Sort(released)
+	slices.SortFunc(claims, func(a, b *claim) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
+	for _, c := range claims {
+		if r.book.Pod(c.pod.UID) == nil && !t.place(c.pod, c.node) { // the books have it already, or its room is gone
+			t.fits(c.refused, nil)
+		}
+	}
 	slices.SortFunc(waiting, func(a, b *refused) int {
 		return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
 	})
-	t := trial{Refused: r, nodes: map[string]*ledger.View{}, room: map[string]int{}, no: map[attempt]bool{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
 	chosen := map[*refused]string{} // the node that each would go to
 	for _, p := range waiting {
-		if node := t.fits(p, names, released, what.namespaces[p.pod.Namespace]); node != "" {
+		on := released
+		if what.namespaces[p.pod.Namespace] {
+			on = nil
+		}
+		if node := t.fits(p, on); node != "" {
 			chosen[p] = node
 		}
 	}
@@ -57,29 +66,26 @@ func (r *Refused) claim(p *refused, node string, short bool) bool {
 	if r.pods[uid] != p {
 		return false
 	}
-	delete(r.pods, uid)
-	var what release
-	what.add(node, "")
-	if short {
-		what.add("", p.pod.Namespace)
-	}
-	r.claims[uid] = what
-	r.after(Claim, func() { r.Unclaimed(uid) })
+	r.drop(uid)
+	c := &claim{refused: p, node: node, short: short}
+	r.claims[uid] = c
+	r.after(Claim, func() { r.lapse(c) })
 	return true
 }
 
 // trial is the books as they would be if the pods nudged so far had been placed.
 type trial struct {
 	*Refused
+	names   []string // of nodes, by number
 	scratch placement.Scratch
 	nodes   map[string]*ledger.View // copies with Held of their own
 	room    map[string]int
-	no      map[attempt]bool // pods of the same shape need not be tried twice on a node
+	tries   int
+	kinds   map[kind]*memo
+	takes   int
 	taken   map[scope]map[string]ledger.Charge
 	short   map[string]bool // namespaces whose quotas had no room for a pod
 }
-
-type attempt struct{ node, shape string }
 
 // scope is where a quota is charged. Quotas may tell pods apart by more than the namespace.
 type scope struct {
@@ -87,36 +93,55 @@ type scope struct {
 	ledger.Scope
 }
 
-// fits tries a pod on the released nodes that refused it, or on all that refused it if something was
-// released in its namespace, and takes what it would hold. It returns the node, "" for none.
-func (t *trial) fits(p *refused, names []string, released []int, all bool) (node string) {
-	if p.pod.Settled && !t.quota(p.pod, p.pod.Charges) {
+// kind is the same for pods that fit the same nodes and are charged to the same quotas.
+type kind struct {
+	scope
+	shape string
+}
+
+// memo is what is known of a kind of pods, so that not each of thousands needs be tried. Room only becomes less
+// during a trial.
+type memo struct {
+	no      set  // nodes on which they do not fit
+	over    bool // their quotas have no room
+	checked int  // takes when they had, and one more
+}
+
+func scopeOf(p *ask.Pod) scope { return scope{p.Namespace, p.Ledger.Scope} }
+
+// fits tries a pod on those of the nodes that refused it, or on all that did if nodes is nil, and takes what it
+// would hold. It returns the node, "" for none.
+func (t *trial) fits(p *refused, nodes set) string {
+	k := kind{scopeOf(p.pod), p.pod.Shape}
+	m := t.kinds[k]
+	if m == nil {
+		m = &memo{}
+		t.kinds[k] = m
+	}
+	if p.pod.Settled && !m.over && m.checked != t.takes+1 {
+		m.over, m.checked = !t.quota(p.pod, p.pod.Charges), t.takes+1
+	}
+	if m.over {
 		return "" // on whatever node
 	}
-	if all {
-		for id := range p.nodes.members {
-			if t.place(p.pod, names[id]) {
-				return names[id]
-			}
+	for id := range p.nodes.pick(nodes, m.no) {
+		if t.tries >= Tries {
+			return ""
 		}
-		return ""
-	}
-	for _, id := range released {
-		if p.nodes.has(id) && t.place(p.pod, names[id]) {
-			return names[id]
+		if t.place(p.pod, t.names[id]) {
+			return t.names[id]
 		}
+		m.no = m.no.with(id)
 	}
 	return ""
 }
 
+// place has a pod take its place on a node, if it fits there.
 func (t *trial) place(p *ask.Pod, node string) bool {
-	if t.no[attempt{node, p.Shape}] {
-		return false
-	}
+	t.tries++
 	v := t.view(node)
 	a, refusal := p.Place(&t.scratch, v)
 	if refusal.Reason != "" || t.room[node] <= 0 {
-		t.no[attempt{node, p.Shape}] = true
 		return false
 	}
 	charges := p.Charges // held to the quota already
@@ -148,7 +173,7 @@ func (t *trial) view(node string) *ledger.View {
 func (t *trial) quota(p *ask.Pod, charges map[string]ledger.Charge) bool {
 	sum := map[string]ledger.Charge{}
 	for family, c := range charges {
-		total, err := c.Add(t.taken[scope{p.Namespace, p.Ledger.Scope}][family])
+		total, err := c.Add(t.taken[scopeOf(p)][family])
 		if err != nil {
 			return false
 		}
@@ -162,8 +187,9 @@ func (t *trial) quota(p *ask.Pod, charges map[string]ledger.Charge) bool {
 }
 
 func (t *trial) take(p *ask.Pod, v *ledger.View, a device.Allocation, charges map[string]ledger.Charge) {
+	t.takes++
 	t.room[v.Name]--
-	s := scope{p.Namespace, p.Ledger.Scope}
+	s := scopeOf(p)
 	if t.taken[s] == nil {
 		t.taken[s] = map[string]ledger.Charge{}
 	}

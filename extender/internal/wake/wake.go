@@ -21,14 +21,23 @@ const (
 	Stale = 15 * time.Minute
 	// Most is how many pods are remembered. One more is not woken, and waits for the flush.
 	Most = 50_000
+	// MostText bounds the bytes of the device selectors of all remembered pods that have more than Short of
+	// them: annotations are their authors' to fill, up to 256 KiB each. A pod beyond it waits for the flush.
+	MostText, Short = 32 << 20, 1 << 10
 	// Claim is how long a nudged pod may take to come back before others are tried on its room: it may be
 	// that kube-scheduler itself finds no node for it now.
 	Claim = 5 * time.Second
+	// Tries is how many placements a pass may try, a fraction of a second's work. Pods of one shape share
+	// theirs, so only very many shapes come to it; what is left over waits for the next release or the flush.
+	Tries = 1 << 18
+	// Pause is between two passes: on a busy cluster what was released meanwhile is seen to in one.
+	Pause = 20 * time.Millisecond
 )
 
 // Book is what waking reads of the ledger.
 type Book interface {
 	Node(name string) *ledger.View
+	Pod(uid string) *ledger.Entry
 	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 
@@ -42,7 +51,8 @@ type Refused struct {
 
 	mu     sync.Mutex
 	pods   map[string]*refused // by UID
-	claims map[string]release  // by UID: what others were passed over for, until it is known who has it
+	text   int                 // bytes of long selectors in pods
+	claims map[string]*claim   // by UID: nudged pods, until it is known what became of them
 	nodes  names
 	dirty  release // what was released since the last pass
 	// While a Filter reads the books, what is released is logged, for the pod that it may refuse.
@@ -58,6 +68,13 @@ type refused struct {
 	nodes set // that refused it
 }
 
+// claim is a nudged pod and the room that it was nudged for: others are passed over for it.
+type claim struct {
+	*refused
+	node  string
+	short bool // its namespace, too, had no room for all
+}
+
 // release is what became less charged.
 type release struct{ nodes, namespaces map[string]bool }
 
@@ -65,7 +82,7 @@ type release struct{ nodes, namespaces map[string]bool }
 func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time) *Refused {
 	return &Refused{
 		book: book, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
-		pods: map[string]*refused{}, claims: map[string]release{}, wake: make(chan struct{}, 1),
+		pods: map[string]*refused{}, claims: map[string]*claim{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -83,7 +100,7 @@ func (r *Refused) End(mark int, p *ask.Pod, nodes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if nodes == nil {
-		delete(r.pods, p.UID)
+		r.drop(p.UID)
 	} else {
 		r.remember(p, nodes)
 		for _, missed := range r.log[mark:] {
@@ -102,23 +119,46 @@ func (r *Refused) remember(p *ask.Pod, nodes []string) {
 	since := now
 	if known := r.pods[p.UID]; known != nil {
 		since = known.since
-	} else if len(r.pods) >= Most {
+		r.drop(p.UID)
+	}
+	if !r.has(p) {
 		r.forgetStale()
-		if len(r.pods) >= Most {
+		if !r.has(p) {
 			return
 		}
 	}
 	if len(r.pods) == 0 {
 		r.nodes = names{} // nobody refers to the numbers, so names of nodes long gone can go too
 	}
+	r.text += long(p)
 	r.pods[p.UID] = &refused{pod: p, since: since, last: now, nodes: r.nodes.set(nodes)}
+}
+
+// has reports whether there is space for one more pod.
+func (r *Refused) has(p *ask.Pod) bool {
+	return len(r.pods) < Most && (long(p) == 0 || r.text+long(p) <= MostText)
+}
+
+// long is what a pod counts towards MostText.
+func long(p *ask.Pod) int {
+	if p.Text <= Short {
+		return 0
+	}
+	return p.Text
+}
+
+func (r *Refused) drop(uid string) {
+	if p := r.pods[uid]; p != nil {
+		r.text -= long(p.pod)
+		delete(r.pods, uid)
+	}
 }
 
 // Forget drops a pod that is bound or gone.
 func (r *Refused) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pods, uid)
+	r.drop(uid)
 	r.unclaimed(uid) // the books tell what it took
 }
 
@@ -130,9 +170,25 @@ func (r *Refused) Unclaimed(uid string) {
 }
 
 func (r *Refused) unclaimed(uid string) {
-	if what, ok := r.claims[uid]; ok {
-		delete(r.claims, uid)
-		r.release(what)
+	c := r.claims[uid]
+	if c == nil {
+		return
+	}
+	delete(r.claims, uid)
+	var what release
+	what.add(c.node, "")
+	if c.short {
+		what.add("", c.pod.Namespace)
+	}
+	r.release(what)
+}
+
+// lapse ends a claim that took too long, unless the pod has been back and nudged anew meanwhile.
+func (r *Refused) lapse(c *claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.claims[c.pod.UID] == c {
+		r.unclaimed(c.pod.UID)
 	}
 }
 
@@ -196,6 +252,11 @@ func (r *Refused) Run(ctx context.Context) {
 		case <-r.wake:
 			r.pass()
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(Pause):
+		}
 	}
 }
 
@@ -203,7 +264,7 @@ func (r *Refused) forgetStale() {
 	horizon := r.now().Add(-Stale)
 	for uid, p := range r.pods {
 		if p.last.Before(horizon) {
-			delete(r.pods, uid)
+			r.drop(uid)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package wake
 
 import (
-	"errors"
 	"fmt"
 	"math/rand"
 	"sync"
@@ -160,8 +159,7 @@ func TestNoStorm(t *testing.T) {
 	s.refuse(wants("p0", 6000), "n") // again: it keeps its place
 	s.leave("h")
 	s.want(t, "vip")
-	s.hold("h", "n", 1)
-	s.leave("h")
+	s.Unclaimed("vip") // it was deleted meanwhile
 	s.want(t, "p0")
 	if s.Waiting() != 999 {
 		t.Errorf("%d wait", s.Waiting())
@@ -295,26 +293,6 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	nodes := []string{"a", "b", "c"}
 	s := newShop(nodes...)
 	pods := map[string]*ask.Pod{}
-	// try is a Filter and a Bind.
-	try := func(p *ask.Pod) {
-		mark := s.Begin()
-		for _, n := range nodes {
-			facts := p.Ledger
-			facts.Node = n
-			_, _, err := s.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
-				a, refusal := p.Place(&placement.Scratch{}, v)
-				if refusal.Reason != "" {
-					return nil, errors.New(refusal.Reason)
-				}
-				return a, nil
-			})
-			if err == nil {
-				s.End(mark, p, nil)
-				return
-			}
-		}
-		s.End(mark, p, nodes)
-	}
 	var running sync.WaitGroup
 	for i := range 30 {
 		name := fmt.Sprint("h", i)
@@ -325,14 +303,14 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	for i := range 60 {
 		p := wants(fmt.Sprint("p", i), int64(1000*(1+r.Intn(3))))
 		pods[p.Name] = p
-		running.Go(func() { try(p) })
+		running.Go(func() { s.try(p, nodes) })
 	}
 	running.Wait()
 	for s.run() || len(s.nudged) > 0 {
 		nudged := s.nudged
 		s.nudged = nil
 		for _, name := range nudged {
-			try(pods[name])
+			s.try(pods[name], nodes)
 		}
 	}
 	for _, p := range s.pods {
