@@ -10,9 +10,11 @@ import (
 // blocks returns the lines of every block by name.
 func blocks(all []families.Family) map[string][]string {
 	return map[string][]string{
+		"annotation-table":      annotationTable(all),
 		"match-conditions":      matchConditions(all),
 		"managed-resources":     managedResources(all),
 		"protected-annotations": protectedAnnotations(all),
+		"quota-table":           quotaTable(all),
 		"resource-table":        resourceTable(all),
 	}
 }
@@ -103,6 +105,41 @@ func resourceTable(all []families.Family) []string {
 			percent,
 			fmt.Sprintf("`%s`%s |", f.Cores, cores),
 		}, " | "))
+	}
+	return lines
+}
+
+// quotaTable lists the keys of a ResourceQuota that are read, as gen/kube.Quota does.
+func quotaTable(all []families.Family) []string {
+	lines := []string{
+		"| Family | Memory, MiB × devices | Cores, percent × devices |",
+		"|---|---|---|",
+	}
+	for i := range all {
+		f := &all[i]
+		unit := ""
+		if f.MemoryBlockMiB != 1 {
+			unit = fmt.Sprintf(", in blocks of %d MiB", f.MemoryBlockMiB)
+		}
+		lines = append(lines, fmt.Sprintf("| %[1]s | `limits.%[2]s`, `requests.%[2]s`%[3]s | `limits.%[4]s`, `requests.%[4]s` |",
+			f.Word, f.Memory, unit, f.Cores))
+	}
+	return lines
+}
+
+// annotationTable lists where a family's record and inventory are.
+func annotationTable(all []families.Family) []string {
+	lines := []string{
+		"| Family | Record, on the pod | Inventory, on the node |",
+		"|---|---|---|",
+	}
+	for i := range all {
+		f := &all[i]
+		inventory := "the node's capacity"
+		if f.NodeAnnotation != "" {
+			inventory = fmt.Sprintf("`%s`", f.NodeAnnotation)
+		}
+		lines = append(lines, fmt.Sprintf("| %s | `%s` | %s |", f.Word, f.PodAnnotation, inventory))
 	}
 	return lines
 }

@@ -219,6 +219,28 @@ func TestResourceTableBlock(t *testing.T) {
 	}
 }
 
+func TestQuotaTableBlock(t *testing.T) {
+	table := text(t, "quota-table")
+	for _, f := range classify.Families() {
+		for _, name := range []corev1.ResourceName{f.Memory, f.Cores} {
+			for _, prefix := range []string{"limits.", "requests."} {
+				if !strings.Contains(table, "`"+prefix+string(name)+"`") {
+					t.Errorf("the table does not name %s%s", prefix, name)
+				}
+			}
+		}
+	}
+}
+
+func TestAnnotationTableBlock(t *testing.T) {
+	table := text(t, "annotation-table")
+	for _, f := range classify.Families() {
+		if !strings.Contains(table, "| `"+f.PodAnnotation+"` |") || f.NodeAnnotation != "" && !strings.Contains(table, "| `"+f.NodeAnnotation+"` |") {
+			t.Errorf("the table does not name %s and %s", f.PodAnnotation, f.NodeAnnotation)
+		}
+	}
+}
+
 // text returns the text of a block for the project's own families.
 func text(t *testing.T, block string) string {
 	t.Helper()

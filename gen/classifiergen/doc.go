@@ -13,6 +13,8 @@
 //	protected-annotations  item "protected" of a ValidatingAdmissionPolicy's variables (YAML): the list
 //	                       of pod annotation keys that only phasegpu may write
 //	resource-table         the families' resource names (Markdown)
+//	quota-table            the keys of a ResourceQuota that limit them (Markdown)
+//	annotation-table       where their records and inventories are (Markdown)
 //
 // It is built on gengo as the generators of k8s.io/code-generator are. Gengo's authors promise no
 // stability, so no other package may import it.
