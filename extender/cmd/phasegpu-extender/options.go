@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/notice"
 )
 
 // options are the command line.
@@ -25,7 +22,6 @@ type options struct {
 	pprof                     bool
 	bindTimeout               time.Duration
 	defaults                  ask.Defaults
-	events                    []string // reasons, see package notice
 	leaseNamespace, leaseName string
 	identity                  string
 	logLevel                  string
@@ -33,14 +29,14 @@ type options struct {
 }
 
 func parse(args []string, out io.Writer) (*options, error) {
-	o := &options{events: notice.Reasons()}
+	o := &options{}
 	f := flag.NewFlagSet("phasegpu-extender", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
 	f.Float64Var(&o.qps, "qps", 1000, "requests per second to the API server; a bind is one")
 	f.IntVar(&o.burst, "burst", 2000, "requests to the API server at once")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8888", "address for kube-scheduler: /filter, /prioritize, /bind. It has no authentication: keep it on loopback")
-	f.StringVar(&o.metricsListen, "metrics-listen", ":8080", "address of /healthz, /readyz, /metrics and /debug/ledger")
+	f.StringVar(&o.metricsListen, "metrics-listen", ":8080", "address of /healthz, /readyz, /metrics, /debug/ledger and the page, all of which only read")
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --metrics-listen, to whoever can reach it")
 	f.DurationVar(&o.bindTimeout, "bind-timeout", 15*time.Second, "how long a bind may wait for its turn on the node; less than the scheduler's httpTimeout")
 	f.Func("node-policy", "between nodes, for pods that do not say: binpack or spread (default binpack)", func(text string) (err error) {
@@ -54,16 +50,6 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.Func("release", "when completed init containers give back what they held, for pods that do not say: per-init, all-inits or hold (default per-init)", func(text string) (err error) {
 		o.defaults.Release, err = phase.ParseRelease(text)
 		return err
-	})
-	f.Func("events", "reasons of events on pods, comma-separated; \"\" for none (default "+strings.Join(notice.Reasons(), ",")+")", func(text string) error {
-		o.events = nil
-		for reason := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' || c == ' ' }) {
-			if !slices.Contains(notice.Reasons(), reason) {
-				return fmt.Errorf("%q is none of %s", reason, strings.Join(notice.Reasons(), ", "))
-			}
-			o.events = append(o.events, reason)
-		}
-		return nil
 	})
 	f.StringVar(&o.leaseNamespace, "lease-namespace", "phasegpu-system", "namespace of the scheduler's Lease")
 	f.StringVar(&o.leaseName, "lease-name", "phasegpu-scheduler", "the scheduler's Lease: this extender binds only while the scheduler beside it holds it. Empty when there is but one scheduler and it elects no leader")

@@ -58,11 +58,14 @@ func (l *Lead) May(ctx context.Context) error {
 }
 
 // Leads reports whether the scheduler beside this extender is in office.
-func (l *Lead) Leads() bool {
+func (l *Lead) Leads() bool { return l.Office() == nil }
+
+// Office returns nil when the scheduler beside this extender is in office, else who is.
+func (l *Lead) Office() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := l.term()
-	return err == nil
+	return err
 }
 
 // Ready returns nil once the Lease can be read, whoever holds it.

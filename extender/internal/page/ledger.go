@@ -1,4 +1,4 @@
-// Package page shows the books as a JSON page, at /debug/ledger.
+// Package page shows the books: to programs as JSON, at /debug/ledger, and to people as a page, at /ui/.
 package page
 
 import (
@@ -147,17 +147,7 @@ func Read(seen uint64, release phase.Release, book *ledger.Book, gates []gate.St
 func nodes(views []*ledger.View) []Node {
 	var out []Node
 	for _, v := range views {
-		n := Node{Name: v.Name, Known: v.Known, Unreadable: v.Unreadable}
-		for i, d := range v.Devices {
-			n.Devices = append(n.Devices, Device{
-				UUID: d.UUID, Family: d.Family, Index: d.Index, Healthy: d.Healthy, Cordoned: d.Cordoned,
-				Capacity: Amount(d.Capacity), Reserved: Amount(v.Held[i].Amount), Exclusive: v.Held[i].Exclusive,
-			})
-		}
-		for uuid, u := range v.Missing {
-			n.Missing = append(n.Missing, Missing{UUID: uuid, Reserved: Amount(u.Amount)})
-		}
-		slices.SortFunc(n.Missing, func(a, b Missing) int { return cmp.Compare(a.UUID, b.UUID) })
+		n := Node{Name: v.Name, Known: v.Known, Unreadable: v.Unreadable, Devices: devices(v), Missing: missing(v)}
 		for _, e := range v.Pods {
 			if len(e.Reserved.Devices) == 0 && e.Problem == "" {
 				continue
@@ -176,6 +166,26 @@ func nodes(views []*ledger.View) []Node {
 		})
 		out = append(out, n)
 	}
+	return out
+}
+
+func devices(v *ledger.View) []Device {
+	var out []Device
+	for i, d := range v.Devices {
+		out = append(out, Device{
+			UUID: d.UUID, Family: d.Family, Index: d.Index, Healthy: d.Healthy, Cordoned: d.Cordoned,
+			Capacity: Amount(d.Capacity), Reserved: Amount(v.Held[i].Amount), Exclusive: v.Held[i].Exclusive,
+		})
+	}
+	return out
+}
+
+func missing(v *ledger.View) []Missing {
+	var out []Missing
+	for uuid, u := range v.Missing {
+		out = append(out, Missing{UUID: uuid, Reserved: Amount(u.Amount)})
+	}
+	slices.SortFunc(out, func(a, b Missing) int { return cmp.Compare(a.UUID, b.UUID) })
 	return out
 }
 

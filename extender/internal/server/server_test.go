@@ -141,15 +141,24 @@ func TestHealth(t *testing.T) {
 	var unready error
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "some_gauge"}))
-	h := Health(func() error { return unready }, registry, func() any { return map[string]int{"generation": 7} })
+	ui := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page " + r.URL.Path)) })
+	h := Health(func() error { return unready }, registry, func() any { return map[string]int{"generation": 7} }, ui)
 	get := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		return w.Code, w.Body.String()
 	}
-	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": "some_gauge 0", "/debug/ledger": `"generation": 7`} {
+	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": "some_gauge 0", "/debug/ledger": `"generation": 7`,
+		"/ui/": "page /ui/", "/ui/state.json": "page /ui/state.json"} {
 		if code, body := get(path); code != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/", "/ui"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if to := w.Header().Get("Location"); w.Code/100 != 3 || to != "/ui/" {
+			t.Errorf("%s: %d to %q", path, w.Code, to)
 		}
 	}
 	unready = errors.New("shutting down")
