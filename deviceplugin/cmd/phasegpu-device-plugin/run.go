@@ -258,7 +258,7 @@ func (p *plugin) drift(ctx context.Context) {
 			}
 		}
 		if ctx.Err() == nil {
-			p.metrics.Problem("drift")
+			p.metrics.DriftUnknown()
 			p.log.Warn("drift is not known", zap.Error(err))
 		}
 	}

@@ -159,7 +159,7 @@ func TestServe(t *testing.T) {
 	eventually(t, "the changed annotation", func() bool { return strings.Contains(p.annotation(), `"mig"`) })
 	p.declare(t, `{`)
 	eventually(t, "the problem", func() bool {
-		return strings.Contains(p.get("/metrics"), `phasegpu_device_plugin_problems_total{about="inventory_file"}`)
+		return !strings.Contains(p.get("/metrics"), `phasegpu_device_plugin_problems_total{about="inventory_file"} 0`)
 	})
 	metrics := p.get("/metrics")
 	for _, want := range []string{

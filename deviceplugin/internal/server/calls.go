@@ -10,6 +10,13 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 )
 
+// Kubelet's calls, as they are called.
+const (
+	preferred = "GetPreferredAllocation"
+	allocated = "Allocate"
+	preStart  = "PreStartContainer"
+)
+
 // Observed counts and logs the calls of an allocator.
 type Observed struct {
 	kubelet.Allocator
@@ -21,7 +28,7 @@ type Observed struct {
 func (o Observed) Preferred(ctx context.Context, available, must []string, size int) ([]string, error) {
 	start := time.Now()
 	ids, err := o.Allocator.Preferred(ctx, available, must, size)
-	o.called("GetPreferredAllocation", start, err, zap.Int("size", size), zap.Strings("preferred", ids))
+	o.called(preferred, start, err, zap.Int("size", size), zap.Strings("preferred", ids))
 	return ids, err
 }
 
@@ -29,7 +36,7 @@ func (o Observed) Preferred(ctx context.Context, available, must []string, size 
 func (o Observed) Allocate(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 	start := time.Now()
 	answer, err := o.Allocator.Allocate(ctx, ids)
-	o.called("Allocate", start, err, zap.Strings("ids", ids), zap.Any("for", answer.GetAnnotations()), zap.String("devices", answer.GetEnvs()["NVIDIA_VISIBLE_DEVICES"]))
+	o.called(allocated, start, err, zap.Strings("ids", ids), zap.Any("for", answer.GetAnnotations()), zap.String("devices", answer.GetEnvs()["NVIDIA_VISIBLE_DEVICES"]))
 	return answer, err
 }
 
@@ -37,7 +44,7 @@ func (o Observed) Allocate(ctx context.Context, ids []string) (*pluginapi.Contai
 func (o Observed) PreStart(ctx context.Context, ids []string) error {
 	start := time.Now()
 	err := o.Allocator.PreStart(ctx, ids)
-	o.called("PreStartContainer", start, err, zap.Strings("ids", ids))
+	o.called(preStart, start, err, zap.Strings("ids", ids))
 	return err
 }
 

@@ -1,7 +1,10 @@
 package server
 
 import (
+	"errors"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,17 +14,23 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
 )
 
-// Metrics are what the plugin counts.
+// Metrics are what the plugin counts. What a label can be is there from the start, at 0: a counter that appears
+// with what it counts first has no increase to be seen.
 type Metrics struct {
 	Registry      *prometheus.Registry
 	calls         *prometheus.HistogramVec
-	refits        *prometheus.HistogramVec
+	asked         *prometheus.HistogramVec
+	refits        *prometheus.CounterVec
 	registrations *prometheus.CounterVec
 	patches       *prometheus.CounterVec
 	problems      *prometheus.CounterVec
 	xids          *prometheus.CounterVec
+	lastXID       *prometheus.GaugeVec
 	devices       *prometheus.GaugeVec
 	drift         *prometheus.GaugeVec
+
+	mu     sync.Mutex
+	listed map[string]bool // UUIDs that have series
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -35,28 +44,45 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "phasegpu_device_plugin_call_duration_seconds", Help: "Kubelet's calls.",
+			Name: "phasegpu_device_plugin_call_duration_seconds", Help: "Kubelet's calls, by result: ok, error.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"call", "result"}),
-		refits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		asked: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "phasegpu_device_plugin_refit_duration_seconds",
-			Help: "Questions to the refit service, by result (moved, unchanged, refused, failed) and the service's reason or the kind of failure.",
+			Help: "Questions to the refit service, by result: moved, unchanged, refused, failed.",
 			// A question has 2 s.
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 2.5},
-		}, []string{"result", "reason"}),
-		registrations: counter("registrations_total", "Registrations with kubelet.", "result"),
-		patches:       counter("inventory_patches_total", "Patches of the node's inventory annotation.", "result"),
-		problems:      counter("problems_total", "What could not be read or done, by what it was about: cache, checkpoint, drift, inventory_file, nvml, record.", "about"),
-		xids:          counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy.", "device", "xid", "fatal"),
+		}, []string{"result"}),
+		refits:        counter("refits_total", "Questions to the refit service, by result, with the service's reason for a refusal or the kind of failure.", "result", "reason"),
+		registrations: counter("registrations_total", "Registrations with kubelet, by result: ok, error.", "result"),
+		patches:       counter("inventory_patches_total", "Patches of the node's inventory annotation, by result: ok, error.", "result"),
+		problems:      counter("problems_total", "What could not be read or done, by what it was about: "+strings.Join(subjects, ", ")+".", "about"),
+		xids:          counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy. Which they are is in the log.", "uuid", "fatal"),
+		lastXID:       gauge("last_xid", "The last XID that a card reported, 0 for none since the plugin began.", "uuid"),
 		devices:       gauge("devices", "Cards of the node, by state: healthy, unhealthy, mig (not offered).", "state"),
 		drift: gauge("drift_containers", "Containers on which the API server, the records and kubelet's checkpoint do not agree: "+
 			"gone (kubelet keeps devices for a pod that the API server has not, or as ended), strayed (got what was meant for another, and is not started), "+
-			"unserved (recorded, admitted and without devices), moved (has other devices than its record names), unbooked (has devices without a record).", "kind"),
+			"unserved (recorded, admitted and without devices), moved (has other devices than its record names), unbooked (has devices without a record). "+
+			"No series while that is not known.", "kind"),
+		listed: map[string]bool{},
 	}
-	m.Registry.MustRegister(m.calls, m.refits, m.registrations, m.patches, m.problems, m.xids, m.devices, m.drift,
+	m.Registry.MustRegister(m.calls, m.asked, m.refits, m.registrations, m.patches, m.problems, m.xids, m.lastXID, m.devices, m.drift,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, r := range []string{result(nil), result(errors.ErrUnsupported)} {
+		for _, call := range []string{preferred, allocated, preStart} {
+			m.calls.WithLabelValues(call, r)
+		}
+		m.registrations.WithLabelValues(r)
+		m.patches.WithLabelValues(r)
+	}
+	for _, about := range subjects {
+		m.problems.WithLabelValues(about)
+	}
 	return m
 }
+
+// subjects are what problems are about.
+var subjects = []string{"cache", "checkpoint", "drift", "inventory_file", "nvml", "pods", "record"}
 
 func result(err error) string {
 	if err != nil {
@@ -70,9 +96,20 @@ func (m *Metrics) Called(call string, start time.Time, err error) {
 	m.calls.WithLabelValues(call, result(err)).Observe(time.Since(start).Seconds())
 }
 
+// Refits has the results of questions to the refit service there from the start, where one is asked.
+func (m *Metrics) Refits() {
+	for _, r := range []string{moved, unchanged, refused, failed} {
+		m.asked.WithLabelValues(r)
+	}
+	// Refused and failed have reasons, too many for each to have a series on each node.
+	m.refits.WithLabelValues(moved, "")
+	m.refits.WithLabelValues(unchanged, "")
+}
+
 // Refitted counts a question to the refit service.
 func (m *Metrics) Refitted(result, reason string, start time.Time) {
-	m.refits.WithLabelValues(result, reason).Observe(time.Since(start).Seconds())
+	m.asked.WithLabelValues(result).Observe(time.Since(start).Seconds())
+	m.refits.WithLabelValues(result, reason).Inc()
 }
 
 // Registered counts a registration.
@@ -86,13 +123,20 @@ func (m *Metrics) Problem(about string) { m.problems.WithLabelValues(about).Inc(
 
 // XID counts an XID.
 func (m *Metrics) XID(uuid string, code uint64, fatal bool) {
-	m.xids.WithLabelValues(uuid, strconv.FormatUint(code, 10), strconv.FormatBool(fatal)).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.listed[uuid] {
+		m.xids.WithLabelValues(uuid, strconv.FormatBool(fatal)).Inc()
+		m.lastXID.WithLabelValues(uuid).Set(float64(code))
+	}
 }
 
-// Devices shows the node's cards.
+// Devices shows the node's cards. The series of one that is no longer there end.
 func (m *Metrics) Devices(devices []device.Device) {
 	states := map[string]int{"healthy": 0, "unhealthy": 0, "mig": 0}
+	listed := map[string]bool{}
 	for _, d := range devices {
+		listed[d.UUID] = true
 		switch {
 		case d.Mode == device.MIG:
 			states["mig"]++
@@ -105,6 +149,20 @@ func (m *Metrics) Devices(devices []device.Device) {
 	for state, n := range states {
 		m.devices.WithLabelValues(state).Set(float64(n))
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uuid := range m.listed {
+		if !listed[uuid] {
+			m.xids.DeletePartialMatch(prometheus.Labels{"uuid": uuid})
+			m.lastXID.DeletePartialMatch(prometheus.Labels{"uuid": uuid})
+		}
+	}
+	for uuid := range listed {
+		m.xids.WithLabelValues(uuid, "true")
+		m.xids.WithLabelValues(uuid, "false")
+		m.lastXID.WithLabelValues(uuid)
+	}
+	m.listed = listed
 }
 
 // Drift shows what does not agree.
@@ -112,4 +170,10 @@ func (m *Metrics) Drift(d allocate.Drift) {
 	for kind, n := range map[string]int{"gone": d.Gone, "strayed": d.Strayed, "unserved": d.Unserved, "moved": d.Moved, "unbooked": d.Unbooked} {
 		m.drift.WithLabelValues(kind).Set(float64(n))
 	}
+}
+
+// DriftUnknown takes back what Drift showed: it may no longer be so.
+func (m *Metrics) DriftUnknown() {
+	m.drift.Reset()
+	m.Problem("drift")
 }

@@ -14,8 +14,17 @@ import (
 // ask is one question to the refit service.
 type ask = func(context.Context, *refit.Request) (*refit.Answer, error)
 
+// The results of a question.
+const (
+	moved     = "moved"
+	unchanged = "unchanged"
+	refused   = "refused"
+	failed    = "failed"
+)
+
 // ObservedRefit counts and logs questions to the refit service.
 func ObservedRefit(service ask, m *Metrics, log *zap.Logger) ask {
+	m.Refits()
 	return func(ctx context.Context, q *refit.Request) (*refit.Answer, error) {
 		start := time.Now()
 		answer, err := service(ctx, q)
@@ -41,13 +50,13 @@ func outcome(answer *refit.Answer, err error) (result, reason string) {
 	var failure *refitclient.Failure
 	switch {
 	case errors.As(err, &refusal):
-		return "refused", string(refusal.Reason)
+		return refused, string(refusal.Reason)
 	case errors.As(err, &failure):
-		return "failed", string(failure.Kind)
+		return failed, string(failure.Kind)
 	case err != nil:
-		return "failed", ""
+		return failed, ""
 	case answer.Moved:
-		return "moved", ""
+		return moved, ""
 	}
-	return "unchanged", ""
+	return unchanged, ""
 }

@@ -39,17 +39,26 @@ func TestObservedRefit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
+	var timed uint64
 	for _, f := range families {
-		if f.GetName() != "phasegpu_device_plugin_refit_duration_seconds" {
+		if f.GetName() == "phasegpu_device_plugin_refit_duration_seconds" {
+			for _, metric := range f.GetMetric() {
+				timed += metric.GetHistogram().GetSampleCount()
+			}
+		}
+		if f.GetName() != "phasegpu_device_plugin_refits_total" {
 			continue
 		}
 		for _, metric := range f.GetMetric() {
-			line := fmt.Sprint(metric.GetHistogram().GetSampleCount())
+			line := fmt.Sprint(metric.GetCounter().GetValue())
 			for _, label := range metric.GetLabel() {
 				line += fmt.Sprintf(" %s=%s", label.GetName(), label.GetValue())
 			}
 			got = append(got, line)
 		}
+	}
+	if timed != 6 {
+		t.Errorf("%d questions were timed, want 6", timed)
 	}
 	slices.Sort(got)
 	want := []string{
