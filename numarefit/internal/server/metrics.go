@@ -49,6 +49,9 @@ func NewMetrics(c *Certificate) *Metrics {
 	for _, r := range []result{moved, kept} {
 		m.requests.WithLabelValues(string(r), "")
 	}
+	for _, r := range []result{moved, kept, refused} {
+		m.duration.WithLabelValues(string(r))
+	}
 	for _, f := range refit.Reasons() {
 		m.requests.WithLabelValues(string(refused), string(f.Reason))
 	}

@@ -27,8 +27,11 @@ import (
 	"github.com/phasegpu/phasegpu/webhook/internal/server"
 )
 
-// run serves until ctx ends.
+// run serves until ctx ends, or does what a subcommand says.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == "certificates" {
+		return certificates(ctx, args[1:], stderr)
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err
@@ -50,11 +53,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 
+	certificate := server.NewCertificate(o.certFile, o.keyFile, log)
+	registry := newRegistry(certificate)
 	book := ledger.New()
 	feed := kube.NewFeed(client, book, kube.FeedOptions{
 		Release:      o.release,
 		WithoutNodes: true,
-		OnProblem:    problemLog(log),
+		OnProblem:    problems(registry, log),
 	})
 	synced := func() error {
 		if !feed.Synced() {
@@ -62,8 +67,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return nil
 	}
-	certificate := server.NewCertificate(o.certFile, o.keyFile, log)
-	registry := newRegistry(certificate)
 	mux := http.NewServeMux()
 	mux.Handle("POST /mutate", &admission.Handler{
 		Policy: admission.Policy{
@@ -145,13 +148,21 @@ func newRegistry(c *server.Certificate) *prometheus.Registry {
 	return registry
 }
 
-// problemLog logs what cannot be read, in the extender's words.
-func problemLog(log *zap.Logger) func(runtime.Object, error) {
+// problems counts and logs what cannot be read, in the extender's words.
+func problems(r prometheus.Registerer, log *zap.Logger) func(runtime.Object, error) {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phasegpu_webhook_unreadable_objects_total", Help: "Changes of objects that could not be read or accounted for, by kind.",
+	}, []string{"kind"})
+	r.MustRegister(count)
+	for _, kind := range []string{"Pod", "ResourceQuota"} {
+		count.WithLabelValues(kind)
+	}
 	return func(object runtime.Object, err error) {
 		kind := "Pod"
 		if _, ok := object.(*corev1.ResourceQuota); ok {
 			kind = "ResourceQuota"
 		}
+		count.WithLabelValues(kind).Inc()
 		fields := []zap.Field{zap.String("kind", kind), zap.Error(err)}
 		if m, accessErr := meta.Accessor(object); accessErr == nil {
 			fields = append(fields, zap.String("namespace", m.GetNamespace()), zap.String("name", m.GetName()))

@@ -36,6 +36,16 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}),
 	}
 	r.MustRegister(m.requests, m.duration)
+	// All that can be counted is there from the start, at 0.
+	for _, r := range []result{allowed, patched} {
+		m.requests.WithLabelValues(string(r), string(notRefused))
+	}
+	for _, c := range []class{byRequest, byAnnotation, byPrivilege, byNodeName, byScheduler, byQuota, byStart} {
+		m.requests.WithLabelValues(string(denied), string(c))
+	}
+	for _, c := range []class{byHTTP, byRule, byObject, byPanic} {
+		m.requests.WithLabelValues(string(failed), string(c))
+	}
 	return m
 }
 
