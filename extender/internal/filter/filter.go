@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,10 +60,11 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 		return &extenderv1.ExtenderFilterResult{NodeNames: &names}
 	}
 	f.Recent.Put(p)
+	var refusedOn []string
 	mark := f.Refused.Begin()
+	defer func() { f.Refused.End(mark, p, refusedOn) }() // after a panic, too
 	refusals, err := f.refusals(ctx, p, names)
 	if err != nil {
-		f.Refused.End(mark, p, nil)
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	}
 	sum := add(refusals)
@@ -70,10 +72,8 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 		f.Count(sum[i].kind(), sum[i].nodes)
 	}
 	result := collect(names, refusals, told(sum))
-	if len(*result.NodeNames) > 0 {
-		f.Refused.End(mark, p, nil)
-	} else {
-		f.Refused.End(mark, p, names)
+	if len(*result.NodeNames) == 0 {
+		refusedOn = names
 	}
 	return result
 }
@@ -189,15 +189,24 @@ func collect(names []string, refusals []ask.Refusal, told map[string]string) *ex
 	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: failed, FailedAndUnresolvableNodes: lasting}
 }
 
-// each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends.
+// each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in
+// do is one in each, so that it costs the request, as others do, and not the process.
 func each(ctx context.Context, n int, do func(s *placement.Scratch, i int)) error {
 	const chunk = 32
 	ctx, cancel := context.WithTimeoutCause(ctx, Limit, fmt.Errorf("gave up after %v", Limit))
 	defer cancel()
 	var next atomic.Int64
+	var panicked atomic.Pointer[string]
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), (n+chunk-1)/chunk) {
 		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					what := fmt.Sprintf("%v\n%s", p, debug.Stack())
+					panicked.Store(&what)
+					cancel()
+				}
+			}()
 			var s placement.Scratch
 			for ctx.Err() == nil {
 				start := int(next.Add(chunk)) - chunk
@@ -211,6 +220,9 @@ func each(ctx context.Context, n int, do func(s *placement.Scratch, i int)) erro
 		})
 	}
 	wg.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p)
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

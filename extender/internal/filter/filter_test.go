@@ -317,3 +317,34 @@ func TestClientGone(t *testing.T) {
 		t.Errorf("told the wake-up: %s", diff)
 	}
 }
+
+// A panic over one node is one in the handler, where the server answers it: it neither ends the process nor
+// leaves the wake-up waiting for this Filter's end.
+func TestPanicInAWorker(t *testing.T) {
+	d := newDesk()
+	names := make([]string, 100)
+	for i := range names {
+		names[i] = fmt.Sprint("n", i)
+		d.node(names[i], card("G0", 24576))
+	}
+	d.Filter.Book = broken{d.book}
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "a bug\n") || !strings.Contains(p, "broken.Node") {
+			t.Errorf("recovered %.200s", p)
+		}
+		if diff := cmp.Diff([]string{"1 ns/p []"}, d.ended); diff != "" {
+			t.Errorf("told the wake-up: %s", diff)
+		}
+	}()
+	d.Filter.Filter(t.Context(), args(threePhases("p", 1, 1, 1), names...))
+	t.Error("it went well")
+}
+
+type broken struct{ filter.Book }
+
+func (b broken) Node(name string) *ledger.View {
+	if name == "n70" {
+		panic("a bug")
+	}
+	return b.Book.Node(name)
+}
