@@ -167,7 +167,7 @@ func memoryGone(p *Play) {
 	p.must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
 	p.Logf("%s: its sandbox is recreated, and its memory has gone to others", first.Name)
 	p.Reserved(atPeak + 15000)
-	p.Metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "10524")
+	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "1.1035213824e+10") // 10524 MiB
 	p.Event(first, "GPUOvercommitted", "GPU-rerun-0", "35100")
 	third := p.Submit(p.Pod("third", stack.App("serve", stack.GPU(1, 1000))))
 	p.Pending(third, "Insufficient GPU memory")
@@ -178,7 +178,7 @@ func memoryGone(p *Play) {
 	p.Delete(second)
 	p.Scheduled(third)
 	p.Reserved(atPeak + 1000)
-	p.Metric(`phasegpu_device_overcommitted_mebibytes{node="rerun",uuid="GPU-rerun-0"}`, "")
+	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "")
 	p.Finish(first, "i1", 0)
 	p.Reserved(atSteady + 1000)
 }

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/notice"
 )
 
 // options are the command line.
@@ -22,6 +25,7 @@ type options struct {
 	pprof                     bool
 	bindTimeout               time.Duration
 	defaults                  ask.Defaults
+	events                    []string // reasons, see package notice
 	leaseNamespace, leaseName string
 	identity                  string
 	logLevel                  string
@@ -29,7 +33,7 @@ type options struct {
 }
 
 func parse(args []string, out io.Writer) (*options, error) {
-	o := &options{}
+	o := &options{events: notice.Reasons()}
 	f := flag.NewFlagSet("phasegpu-extender", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
@@ -50,6 +54,16 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.Func("release", "when completed init containers give back what they held, for pods that do not say: per-init, all-inits or hold (default per-init)", func(text string) (err error) {
 		o.defaults.Release, err = phase.ParseRelease(text)
 		return err
+	})
+	f.Func("events", "reasons of events on pods, comma-separated; \"\" for none (default "+strings.Join(notice.Reasons(), ",")+")", func(text string) error {
+		o.events = nil
+		for reason := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' || c == ' ' }) {
+			if !slices.Contains(notice.Reasons(), reason) {
+				return fmt.Errorf("%q is none of %s", reason, strings.Join(notice.Reasons(), ", "))
+			}
+			o.events = append(o.events, reason)
+		}
+		return nil
 	})
 	f.StringVar(&o.leaseNamespace, "lease-namespace", "phasegpu-system", "namespace of the scheduler's Lease")
 	f.StringVar(&o.leaseName, "lease-name", "phasegpu-scheduler", "the scheduler's Lease: this extender binds only while the scheduler beside it holds it. Empty when there is but one scheduler and it elects no leader")

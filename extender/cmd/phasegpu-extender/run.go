@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/gauge"
 	"github.com/phasegpu/phasegpu/extender/internal/lead"
-	"github.com/phasegpu/phasegpu/extender/internal/overcommit"
+	"github.com/phasegpu/phasegpu/extender/internal/notice"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/extender/internal/wake"
@@ -101,13 +102,16 @@ type extender struct {
 	lead    *lead.Lead
 	feed    *kube.Feed
 	metrics *server.Metrics
-	events  events.EventRecorder
+	notices *notice.Notices
 	log     *zap.Logger
 }
 
 // assemble starts everything but the listeners; it runs until ctx ends.
 func assemble(ctx context.Context, o *options, client kubernetes.Interface, log *zap.Logger) *extender {
 	e := &extender{book: ledger.New(), metrics: server.NewMetrics(), log: log}
+	e.metrics.Begin(server.Labels{
+		Refusals: filter.Reasons(), Failures: bind.Reasons(), Changes: notice.Changes(), Events: notice.Reasons(), EventResults: notice.Results(),
+	})
 	core := client.CoreV1()
 
 	// The gate tells of room and the wake-up asks for it; the one that is made first is told of the other.
@@ -115,7 +119,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	e.gate = gate.New(time.Now, func(node string) { refused.Load().Released(node, "") })
 	nudger := wake.NewNudger(core, time.Now, func(uid, result string) {
 		e.metrics.Nudged(result)
-		if result == "gone" {
+		if result == "gone" || result == "refused" {
 			e.refused.Unclaimed(uid)
 		}
 	}, log)
@@ -125,20 +129,24 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	recent := ask.NewRecent(remembered)
 	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
 	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
-	e.binder = bind.New(bind.Config{
-		Pods: core, Book: e.book, Gate: e.gate, May: e.lead.May, Recent: recent, Defaults: o.defaults,
-		Released: e.released, Now: time.Now, Timeout: o.bindTimeout, Log: log,
-	})
-
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	e.events = broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender")
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		log.Error("events will not be written", zap.Error(err))
 	}
+	e.notices = notice.New(notice.Config{
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender"), Release: o.defaults.Release, Reasons: o.events,
+		Changed: e.metrics.Changed, Told: e.metrics.Told,
+	})
+	e.binder = bind.New(bind.Config{
+		Pods: core, Book: e.book, Gate: e.gate, May: e.lead.May, Recent: recent, Defaults: o.defaults,
+		Released: e.released, Now: time.Now, Timeout: o.bindTimeout, Log: log,
+		Bound: e.notices.Bound, Waited: e.metrics.Waited, Failed: e.metrics.Failed,
+	})
+
 	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
 		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.released, OnQuota: e.released, OnProblem: e.problem,
 	})
-	e.metrics.Registry.MustRegister(&gauge.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting})
+	e.metrics.Registry.MustRegister(&gauge.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
 	go e.refused.Run(ctx)
@@ -161,15 +169,15 @@ func (e *extender) ready() error {
 
 // pod passes on what the watch shows of a pod with devices.
 func (e *extender) pod(old, new *corev1.Pod, d ledger.Delta) {
+	pod := cmp.Or(new, old)
 	if new == nil {
 		e.gate.Leave(string(old.UID))
-		e.refused.Forget(string(old.UID))
 	} else {
 		e.gate.Observe(new)
-		e.refused.Forget(string(new.UID))
-		if old != nil && e.lead.Leads() {
-			overcommit.Warn(e.events, new, d, e.book.Pod(string(new.UID)), e.book.Node(new.Spec.NodeName))
-		}
+	}
+	e.refused.Forget(string(pod.UID))
+	if d.Changed && e.lead.Leads() {
+		e.notices.Observed(old, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))
 	}
 	e.released(d)
 }

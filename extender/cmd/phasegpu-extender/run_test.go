@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +22,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/notice"
 )
 
 func TestOptions(t *testing.T) {
@@ -33,7 +34,16 @@ func TestOptions(t *testing.T) {
 	if diff := cmp.Diff(want, o.defaults); diff != "" || o.identity != "host" || o.bindTimeout != 15*time.Second || o.listen != "127.0.0.1:8888" {
 		t.Errorf("%s, %+v", diff, o)
 	}
-	for _, bad := range [][]string{{"--node-policy=tetris"}, {"--release=never"}, {"--bind-timeout=0s"}, {"--qps=0"}, {"extra"}, {"--no-such-flag"}} {
+	if diff := cmp.Diff(notice.Reasons(), o.events); diff != "" {
+		t.Errorf("events by default: %s", diff)
+	}
+	if o, err := parse([]string{"--events=GPUReleased, GPUOvercommitted"}, io.Discard); err != nil || !slices.Equal(o.events, []string{"GPUReleased", "GPUOvercommitted"}) {
+		t.Errorf("%v, %v", o, err)
+	}
+	if o, err := parse([]string{"--events="}, io.Discard); err != nil || len(o.events) > 0 {
+		t.Errorf("%v, %v", o, err)
+	}
+	for _, bad := range [][]string{{"--node-policy=tetris"}, {"--events=GPUReleased,all"}, {"--release=never"}, {"--bind-timeout=0s"}, {"--qps=0"}, {"extra"}, {"--no-such-flag"}} {
 		if _, err := parse(bad, io.Discard); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}
@@ -123,13 +133,25 @@ func TestAssembled(t *testing.T) {
 	update(func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
 	})
-	var events *eventsv1.EventList
+	var told map[string]string // by reason
 	until(t, func() bool {
-		events, err = client.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
-		return err == nil && len(events.Items) > 0
+		events, err := client.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = map[string]string{}
+		for _, e := range events.Items {
+			told[e.Reason] += e.Type + " " + e.Regarding.Name + " " + e.Note
+		}
+		return len(told) > 1
 	})
-	if ev := events.Items[0]; ev.Regarding.Name != "holder" || ev.Type != corev1.EventTypeWarning || !strings.Contains(ev.Note, "32768 MiB") {
-		t.Errorf("event %+v", ev)
+	// Of what was there when the extender began nothing is told.
+	want := map[string]string{
+		"GPUReleased":      "Normal holder after init container init: GPU G0 10240 MiB, was 20480 MiB",
+		"GPUOvercommitted": "Warning holder its containers run again and can use more of GPU G0 of node n1 than is left: 2 slots, 32768 MiB, 0% cores reserved of 10 slots, 24576 MiB, 100% cores; nothing more is placed there until that falls",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events: %s", diff)
 	}
 }
 

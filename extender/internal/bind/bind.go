@@ -50,6 +50,11 @@ type Config struct {
 	Now      func() time.Time
 	Timeout  time.Duration // of waiting in the gate, and of an answer
 	Log      *zap.Logger
+
+	// These are optional, and must not block.
+	Bound  func(p *ask.Pod, node string, a device.Allocation) // told of each binding of a pod with devices
+	Waited func(d time.Duration, entered bool)                // told of each wait in a gate
+	Failed func(reason string)                                // told of each binding that failed, see Reasons
 }
 
 // Binder binds pods. Its methods may be called from any goroutine.
@@ -65,6 +70,15 @@ type Binder struct {
 
 // New returns a binder. Stop ends it.
 func New(c Config) *Binder {
+	if c.Bound == nil {
+		c.Bound = func(*ask.Pod, string, device.Allocation) {}
+	}
+	if c.Waited == nil {
+		c.Waited = func(time.Duration, bool) {}
+	}
+	if c.Failed == nil {
+		c.Failed = func(string) {}
+	}
 	b := &Binder{Config: c, attempts: map[types.UID]*attempt{}}
 	b.stopping, b.stop = context.WithCancelCause(context.Background())
 	return b
@@ -123,6 +137,9 @@ func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs
 	b.attempts[args.PodUID] = a
 	b.running.Go(func() {
 		a.err = b.bind(ctx, args)
+		if a.err != nil {
+			b.Failed(reasonOf(a.err))
+		}
 		b.mu.Lock()
 		delete(b.attempts, args.PodUID)
 		b.mu.Unlock()
@@ -133,7 +150,7 @@ func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs
 
 func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBindingArgs) error {
 	if err := b.May(patience); err != nil {
-		return err
+		return because(notLeading, err)
 	}
 	if b.Book.Pod(string(args.PodUID)) != nil {
 		// On a node already, or assumed: then an attempt before this one was told that the pod is
@@ -170,6 +187,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 		b.withdraw(p.UID)
 		return err
 	}
+	b.Bound(p, args.Node, a)
 	return nil
 }
 
@@ -183,7 +201,7 @@ func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) 
 		return nil, err
 	}
 	if pod.UID != args.PodUID {
-		return nil, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID)
+		return nil, because(gone, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID))
 	}
 	return ask.Read(pod, b.Defaults)
 }
@@ -197,10 +215,13 @@ func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (devic
 	defer stop()
 	a, err := b.assume(p, node, nil)
 	for err == nil {
-		if err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a, Alone: p.Alone}); err != nil {
+		start := b.Now()
+		err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a, Alone: p.Alone})
+		b.Waited(b.Now().Sub(start), err == nil)
+		if err = because(noTurn, err); err != nil {
 			break
 		}
-		if err = b.May(patience); err != nil {
+		if err = because(notLeading, b.May(patience)); err != nil {
 			break
 		}
 		if patience.Err() != nil {
@@ -227,7 +248,7 @@ func (b *Binder) assume(p *ask.Pod, node string, has device.Allocation) (device.
 		var s placement.Scratch
 		a, refusal := p.Place(&s, v)
 		if refusal.Reason != "" {
-			return nil, fmt.Errorf("no longer fits node %s: %s", node, refusal.Reason)
+			return nil, because(noRoom, fmt.Errorf("no longer fits node %s: %s", node, refusal.Reason))
 		}
 		return a, nil
 	})

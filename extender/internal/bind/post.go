@@ -57,7 +57,7 @@ func (b *Binder) post(binding *corev1.Binding) error {
 		if may := b.May(b.stopping); may != nil && readErr == nil {
 			// Another extender binds now, and its books do not hold our assumption. It lists what is
 			// bound before it begins; should this POST still be carried out, the watch will say so.
-			return errors.Join(may, err)
+			return because(notLeading, errors.Join(may, err))
 		}
 		select {
 		case <-time.After(retry.When("")):
