@@ -51,3 +51,22 @@ func TestVersion(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
+
+func TestCertificatesFlags(t *testing.T) {
+	for args, refused := range map[string]string{
+		"--host=h --secret=n/s --trust-webhook=w":                       "",
+		"--host=h --secret=n/s --trust-configmap=n/c":                   "",
+		"--secret=n/s --trust-webhook=w":                                "--host",
+		"--host=h --trust-webhook=w":                                    "--secret",
+		"--host=h --secret=s --trust-webhook=w":                         "namespace/name",
+		"--host=h --secret=n/s/t --trust-webhook=w":                     "namespace/name",
+		"--host=h --secret=n/s":                                         "one of",
+		"--host=h --secret=n/s --trust-webhook=w --trust-configmap=n/c": "one of",
+		"--host=h --secret=n/s --trust-webhook=w more":                  "more",
+	} {
+		_, _, err := parseCertificates(strings.Fields(args), io.Discard)
+		if refused == "" && err != nil || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
+			t.Errorf("%s: error %v, want %q", args, err, refused)
+		}
+	}
+}

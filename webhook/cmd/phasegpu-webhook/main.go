@@ -1,5 +1,6 @@
 // Command phasegpu-webhook admits pods that ask for devices: it sets their defaults, refuses those that
-// could not be accounted for or exceed their namespace's quota, and takes out forged records.
+// could not be accounted for or exceed their namespace's quota, and takes out forged records. Its subcommand
+// `certificates` makes and renews serving certificates, of the webhook and of others.
 package main
 
 import (
