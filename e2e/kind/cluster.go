@@ -134,7 +134,7 @@ func (c *Cluster) Nodes(ctx context.Context) ([]nodesim.Node, error) {
 // SystemPods returns the pods of one of our workloads, by its label app.kubernetes.io/name: "phasegpu-webhook",
 // "phasegpu-scheduler", "phasegpu-device-plugin".
 func (c *Cluster) SystemPods(ctx context.Context, name string) ([]corev1.Pod, error) {
-	list, err := c.Client.CoreV1().Pods(stack.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	list, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestUnhealthyCard(t *testing.T) {
 func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool) error {
 	const name, file = "phasegpu-inventory", kind.Worker + ".json"
 	began := time.Now()
-	maps := s.Cluster.Client.CoreV1().ConfigMaps(stack.SystemNamespace)
+	maps := s.Cluster.Client.CoreV1().ConfigMaps(stack.NodeNamespace)
 	m, err := maps.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err

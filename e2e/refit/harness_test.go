@@ -66,13 +66,19 @@ func (s *site) node(t *testing.T, name string) string {
 	devices := nodesim.GPUs(name, 2, 40960)
 	must(t, s.Sim.AddNode(t.Context(), nodesim.Node{Name: name, Labels: map[string]string{"site": name}, Devices: devices}))
 	must(t, s.AwaitNode(t.Context(), name, devices))
-	return s.token(t, s.plugin(t, name, "phasegpu-device-plugin"), refit.Audience)
+	return s.token(t, s.plugin(t, name), refit.Audience)
 }
 
-// plugin creates a pod of a service account on a node.
-func (s *site) plugin(t *testing.T, node, account string) *corev1.Pod {
+// plugin creates a pod of the device plugin on a node.
+func (s *site) plugin(t *testing.T, node string) *corev1.Pod {
 	t.Helper()
-	pod := stack.NewPod(stack.SystemNamespace, account+"-"+node, stack.App("plugin"))
+	return s.onNode(t, node, stack.NodeNamespace, "phasegpu-device-plugin")
+}
+
+// onNode creates a pod of a service account on a node.
+func (s *site) onNode(t *testing.T, node, namespace, account string) *corev1.Pod {
+	t.Helper()
+	pod := stack.NewPod(namespace, account+"-"+node, stack.App("plugin"))
 	pod.Spec.ServiceAccountName = account
 	pod.Spec.NodeName = node
 	pod, err := s.Create(t.Context(), pod)
@@ -84,14 +90,14 @@ func (s *site) plugin(t *testing.T, node, account string) *corev1.Pod {
 // project into it.
 func (s *site) token(t *testing.T, pod *corev1.Pod, audience string) string {
 	t.Helper()
-	return s.issue(t, pod.Spec.ServiceAccountName, audience, &authenticationv1.BoundObjectReference{
+	return s.issue(t, pod.Namespace, pod.Spec.ServiceAccountName, audience, &authenticationv1.BoundObjectReference{
 		APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
 	})
 }
 
-func (s *site) issue(t *testing.T, account, audience string, bound *authenticationv1.BoundObjectReference) string {
+func (s *site) issue(t *testing.T, namespace, account, audience string, bound *authenticationv1.BoundObjectReference) string {
 	t.Helper()
-	answer, err := s.Client.CoreV1().ServiceAccounts(stack.SystemNamespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
+	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: new(int64(3600)), BoundObjectRef: bound},
 	}, metav1.CreateOptions{})
 	must(t, err)

@@ -169,9 +169,9 @@ func (s *site) tokens(t *testing.T) {
 	other := s.node(t, "other")
 	pod := s.inGate(t, "mine", stack.NewPod("default", "asked-about", stack.App("app", stack.GPU(1, 1000))))
 	q := question(pod, "app", 0, "GPU-mine-1")
-	plugin, err := s.Client.CoreV1().Pods(stack.SystemNamespace).Get(ctx, "phasegpu-device-plugin-mine", metav1.GetOptions{})
+	plugin, err := s.Client.CoreV1().Pods(stack.NodeNamespace).Get(ctx, "phasegpu-device-plugin-mine", metav1.GetOptions{})
 	must(t, err)
-	stranger := s.plugin(t, "mine", "phasegpu-webhook")
+	stranger := s.onNode(t, "mine", stack.SystemNamespace, "phasegpu-webhook")
 
 	s.wants(t, "no token that there is", "nonsense", q, refit.Unauthenticated)
 	parts := strings.Split(token, ".")
@@ -179,8 +179,8 @@ func (s *site) tokens(t *testing.T) {
 	s.wants(t, "for the API server", s.token(t, plugin, "https://kubernetes.default.svc"), q, refit.Unauthenticated)
 	s.wants(t, "for somebody else", s.token(t, plugin, "vault"), q, refit.Unauthenticated)
 	s.wants(t, "another service account", s.token(t, stranger, refit.Audience), q, refit.NotDevicePlugin)
-	s.wants(t, "bound to no pod", s.issue(t, "phasegpu-device-plugin", refit.Audience, nil), q, refit.NotBound)
-	s.wants(t, "bound to a node alone", s.issue(t, "phasegpu-device-plugin", refit.Audience, &authenticationv1.BoundObjectReference{
+	s.wants(t, "bound to no pod", s.issue(t, stack.NodeNamespace, "phasegpu-device-plugin", refit.Audience, nil), q, refit.NotBound)
+	s.wants(t, "bound to a node alone", s.issue(t, stack.NodeNamespace, "phasegpu-device-plugin", refit.Audience, &authenticationv1.BoundObjectReference{
 		APIVersion: "v1", Kind: "Node", Name: "mine",
 	}), q, refit.NotBound)
 	s.wants(t, "bound to another node", other, q, refit.OtherNode)
@@ -197,7 +197,7 @@ func (s *site) tokens(t *testing.T) {
 	s.wants(t, "the device plugin", token, q, "")
 	must(t, s.Client.CoreV1().Pods(plugin.Namespace).Delete(ctx, plugin.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 	s.wants(t, "its pod is gone", token, q, refit.CallerGone, refit.Unauthenticated)
-	again := s.plugin(t, "mine", "phasegpu-device-plugin")
+	again := s.plugin(t, "mine")
 	s.wants(t, "its pod was replaced", token, q, refit.CallerGone, refit.Unauthenticated)
 	s.wants(t, "the new pod's token", s.token(t, again, refit.Audience), q, "")
 	s.Sim.Resume("mine")

@@ -136,7 +136,7 @@ func comeAndGo(ctx context.Context, s *stack.Stack, name string) error {
 	return errors.Join(s.Sim.Finish(ctx, pod, "load", 0), s.Sim.AwaitRunning(ctx, pod, "serve"), s.Delete(ctx, pod))
 }
 
-// auditor runs the command as a user who may list what it compares and nothing else.
+// auditor runs the command as a user who has the role for it and nothing else.
 type auditor struct {
 	t                   *testing.T
 	kubectl, kubeconfig string
@@ -146,17 +146,11 @@ func newAuditor(t *testing.T, s *stack.Stack) *auditor {
 	t.Helper()
 	kubectl, err := stack.BuildKubectl(t.Context(), t.TempDir())
 	must(t, err)
-	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "auditor"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "nodes", "resourcequotas"}, Verbs: []string{"list"}}},
-	}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "auditor"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "auditor"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "phasegpu-auditor"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "auditor"}},
 	}
-	_, err = s.Client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-	must(t, err)
 	_, err = s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
 	must(t, err)
 	kubeconfig, err := s.Kubeconfig("auditor", s.User("auditor"))

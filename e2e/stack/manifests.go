@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,13 +99,14 @@ func pointAt(o *unstructured.Unstructured, url string, ca []byte) error {
 	return unstructured.SetNestedSlice(o.Object, webhooks, "webhooks")
 }
 
-// installer creates objects of any kind.
-type installer struct {
+// Installer creates, applies and deletes objects of any kind.
+type Installer struct {
 	client dynamic.Interface
 	mapper meta.RESTMapper
 }
 
-func newInstaller(config *rest.Config) (*installer, error) {
+// NewInstaller asks the API server which kinds there are.
+func NewInstaller(config *rest.Config) (*Installer, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -117,23 +119,53 @@ func newInstaller(config *rest.Config) (*installer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovering the API: %w", err)
 	}
-	return &installer{client, restmapper.NewDiscoveryRESTMapper(groups)}, nil
+	return &Installer{client, restmapper.NewDiscoveryRESTMapper(groups)}, nil
 }
 
-// install creates an object.
-func (i *installer) install(ctx context.Context, o *unstructured.Unstructured) error {
+// Create creates an object.
+func (i *Installer) Create(ctx context.Context, o *unstructured.Unstructured) error {
+	return i.do("installing", o, func(r dynamic.ResourceInterface) error {
+		_, err := r.Create(ctx, o, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// Apply applies an object on the server, as `kubectl apply --server-side` does; or with metav1.DryRunAll has the server
+// say what it thinks of it.
+func (i *Installer) Apply(ctx context.Context, o *unstructured.Unstructured, dryRun ...string) error {
+	return i.do("applying", o, func(r dynamic.ResourceInterface) error {
+		_, err := r.Apply(ctx, o.GetName(), o, metav1.ApplyOptions{FieldManager: "kubectl", DryRun: dryRun})
+		return err
+	})
+}
+
+// Delete deletes an object. That it is gone already is no error.
+func (i *Installer) Delete(ctx context.Context, o *unstructured.Unstructured) error {
+	return i.do("deleting", o, func(r dynamic.ResourceInterface) error {
+		background := metav1.DeletePropagationBackground
+		err := r.Delete(ctx, o.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (i *Installer) do(what string, o *unstructured.Unstructured, do func(dynamic.ResourceInterface) error) error {
 	kind := o.GroupVersionKind()
 	mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err
 	}
 	var resource dynamic.ResourceInterface = i.client.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+	switch namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; {
+	case namespaced:
 		resource = i.client.Resource(mapping.Resource).Namespace(o.GetNamespace())
+	case o.GetNamespace() != "":
+		return fmt.Errorf("%s %s: %s has no namespaces, and it names %s", what, o.GetName(), o.GetKind(), o.GetNamespace())
 	}
-	_, err = resource.Create(ctx, o, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("installing %s %s: %w", o.GetKind(), o.GetName(), err)
+	if err := do(resource); err != nil {
+		return fmt.Errorf("%s %s %s: %w", what, o.GetKind(), o.GetName(), err)
 	}
 	return nil
 }

@@ -36,15 +36,18 @@ func (s *Stack) StartRefit(ctx context.Context) (*Refit, error) {
 	if err != nil {
 		return nil, err
 	}
-	installer, err := newInstaller(s.Admin())
+	installer, err := NewInstaller(s.Admin())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Namespace(ctx, NodeNamespace); err != nil {
 		return nil, err
 	}
 	for _, o := range append(objects, plugin...) {
 		if runsAsProcess(o) {
 			continue
 		}
-		if err := installer.install(ctx, o); err != nil {
+		if err := installer.Create(ctx, o); err != nil {
 			return nil, err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 // Names of the product that its manifests do not tell.
 const (
 	SystemNamespace = "phasegpu-system"
+	NodeNamespace   = "phasegpu-node" // of the device plugins
 	SchedulerName   = "phasegpu-scheduler"
 )
 
@@ -159,7 +160,7 @@ func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
 	if err := s.Namespace(ctx, SystemNamespace); err != nil {
 		return err
 	}
-	installer, err := newInstaller(s.Admin())
+	installer, err := NewInstaller(s.Admin())
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
 					return err
 				}
 			}
-			if err := installer.install(ctx, o); err != nil {
+			if err := installer.Create(ctx, o); err != nil {
 				return err
 			}
 		}

@@ -220,7 +220,7 @@ func TestNodePolicy(t *testing.T) {
 			if c.bound != "" {
 				extra["authentication.kubernetes.io/node-name"] = []any{c.bound}
 			}
-			request := object{"userInfo": object{"username": "system:serviceaccount:phasegpu-system:phasegpu-device-plugin", "extra": extra}}
+			request := object{"userInfo": object{"username": "system:serviceaccount:phasegpu-node:phasegpu-device-plugin", "extra": extra}}
 			for k, v := range c.request {
 				request[k] = v
 			}

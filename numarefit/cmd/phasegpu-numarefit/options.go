@@ -26,7 +26,7 @@ type options struct {
 }
 
 func parse(args []string, out io.Writer) (*options, error) {
-	o := &options{namespace: "phasegpu-system", serviceAccount: "phasegpu-device-plugin"}
+	o := &options{namespace: "phasegpu-node", serviceAccount: "phasegpu-device-plugin"}
 	f := flag.NewFlagSet("phasegpu-numarefit", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.listen, "listen", ":8443", "`address` of "+refit.Path+" (HTTPS)")
@@ -35,7 +35,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.StringVar(&o.keyFile, "tls-key-file", "/etc/phasegpu/tls/tls.key", "PEM `file` with its private key")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
 	f.StringVar(&o.audience, "audience", refit.Audience, "`audience` that callers' tokens must be for")
-	f.Func("service-account", "`namespace/name` of the service account that may ask (default phasegpu-system/phasegpu-device-plugin)", func(text string) error {
+	f.Func("service-account", "`namespace/name` of the service account that may ask (default phasegpu-node/phasegpu-device-plugin)", func(text string) error {
 		namespace, name, ok := strings.Cut(text, "/")
 		if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/:") || strings.Contains(namespace, ":") {
 			return fmt.Errorf("%q is not namespace/name", text)

@@ -45,9 +45,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{}`)
 	case r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews":
 		_, _ = io.WriteString(w, `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"authenticated":true,"audiences":["phasegpu-numarefit"],
-			"user":{"username":"system:serviceaccount:phasegpu-system:phasegpu-device-plugin","extra":{"authentication.kubernetes.io/pod-name":["x"],
+			"user":{"username":"system:serviceaccount:phasegpu-node:phasegpu-device-plugin","extra":{"authentication.kubernetes.io/pod-name":["x"],
 			"authentication.kubernetes.io/pod-uid":["ux"],"authentication.kubernetes.io/node-name":["n"]}}}}`)
-	case r.URL.Path == "/api/v1/namespaces/phasegpu-system/pods/x":
+	case r.URL.Path == "/api/v1/namespaces/phasegpu-node/pods/x":
 		_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","uid":"ux"},"spec":{"nodeName":"n"}}`)
 	case r.URL.Path == "/api/v1/nodes/n":
 		_, _ = io.WriteString(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","annotations":{"hami.io/node-nvidia-register":

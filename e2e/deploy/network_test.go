@@ -1,0 +1,178 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// peer is who connects: a pod, or a host, which has no labels and which no selector names.
+type peer struct {
+	namespace, pod labels.Set
+	host           bool
+}
+
+// Who may connect to whom, by the rules of NetworkPolicy.
+func TestNetworkPolicies(t *testing.T) {
+	each(t, func(t *testing.T, objects []*unstructured.Unstructured) {
+		n := network{t, typed[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")}
+		pods := map[string]Workload{}
+		for _, w := range workloads(t, objects) {
+			if w.Kind != "CronJob" { // the Job's pod
+				pods[w.Name] = w
+			}
+		}
+		for _, p := range n.policies {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(pods)), func(w Workload) bool { return n.applies(p, w) }) {
+				t.Errorf("NetworkPolicy %s/%s selects no pod", p.Namespace, p.Name)
+			}
+		}
+		callers := map[string]peer{
+			"any pod":       {namespace: labels.Set{corev1.LabelMetadataName: "team"}, pod: labels.Set{"app.kubernetes.io/name": "phasegpu-device-plugin"}},
+			"host":          {host: true},
+			"monitoring":    {namespace: labels.Set{corev1.LabelMetadataName: "monitoring", "phasegpu.io/monitoring": "true"}},
+			"kube-system":   {namespace: labels.Set{corev1.LabelMetadataName: "kube-system"}},
+			"device plugin": of(pods["phasegpu-device-plugin"]),
+			"webhook":       of(pods["phasegpu-webhook"]),
+		}
+		got := map[string][]string{}
+		for to, w := range pods {
+			for _, c := range w.Template.Spec.Containers {
+				for _, port := range c.Ports {
+					key := fmt.Sprintf("%s %d", to, port.ContainerPort)
+					got[key] = []string{}
+					for _, from := range slices.Sorted(maps.Keys(callers)) {
+						if n.in(callers[from], w, port) {
+							got[key] = append(got[key], from)
+						}
+					}
+				}
+			}
+		}
+		all, watchers := slices.Sorted(maps.Keys(callers)), []string{"kube-system", "monitoring"}
+		want := map[string][]string{
+			"phasegpu-webhook 8443":       all,
+			"phasegpu-webhook 8080":       watchers,
+			"phasegpu-scheduler 8080":     watchers,
+			"phasegpu-scheduler 10259":    {"monitoring"},
+			"phasegpu-numarefit 8443":     {"device plugin"},
+			"phasegpu-numarefit 8080":     watchers,
+			"phasegpu-device-plugin 8080": watchers,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("who may connect (-want +got):\n%s", diff)
+		}
+
+		// And where they themselves may go.
+		dns := corev1.ContainerPort{ContainerPort: 53, Protocol: corev1.ProtocolUDP}
+		server := corev1.ContainerPort{ContainerPort: 6443}
+		refit := corev1.ContainerPort{Name: "https", ContainerPort: 8443}
+		for name, w := range pods {
+			plugin := name == "phasegpu-device-plugin"
+			for what, c := range map[string]struct{ got, want bool }{
+				"the API server": {n.out(w, peer{host: true}, server), true},
+				"DNS":            {n.out(w, callers["kube-system"], dns), plugin},
+				"numarefit":      {n.out(w, of(pods["phasegpu-numarefit"]), refit), plugin},
+				"a tenant's pod": {n.out(w, callers["any pod"], corev1.ContainerPort{ContainerPort: 80}), false},
+				"etcd":           {n.out(w, peer{host: true}, corev1.ContainerPort{ContainerPort: 2379}), false},
+			} {
+				if c.got != c.want {
+					t.Errorf("%s may connect to %s: %t", name, what, c.got)
+				}
+			}
+		}
+	})
+}
+
+func of(w Workload) peer {
+	return peer{namespace: labels.Set{corev1.LabelMetadataName: w.Namespace}, pod: labels.Set(w.Template.Labels)}
+}
+
+// network is the policies, obeyed to the letter.
+type network struct {
+	t        *testing.T
+	policies []networkingv1.NetworkPolicy
+}
+
+func (n network) applies(p networkingv1.NetworkPolicy, w Workload) bool {
+	return p.Namespace == w.Namespace && selects(n.t, &p.Spec.PodSelector, labels.Set(w.Template.Labels))
+}
+
+// in reports whether a pod takes connections at a port.
+func (n network) in(from peer, to Workload, port corev1.ContainerPort) bool {
+	closed := false
+	for _, p := range n.policies {
+		if !n.applies(p, to) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
+			continue
+		}
+		closed = true
+		for _, rule := range p.Spec.Ingress {
+			if n.names(p.Namespace, rule.From, from) && at(rule.Ports, port) {
+				return true
+			}
+		}
+	}
+	return !closed
+}
+
+// out reports whether a pod may make connections to a port.
+func (n network) out(from Workload, to peer, port corev1.ContainerPort) bool {
+	closed := false
+	for _, p := range n.policies {
+		if !n.applies(p, from) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+			continue
+		}
+		closed = true
+		for _, rule := range p.Spec.Egress {
+			if n.names(p.Namespace, rule.To, to) && at(rule.Ports, port) {
+				return true
+			}
+		}
+	}
+	return !closed
+}
+
+// names reports whether a rule is about somebody. One that names nobody is about everybody.
+func (n network) names(namespace string, peers []networkingv1.NetworkPolicyPeer, who peer) bool {
+	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
+		if p.IPBlock != nil {
+			n.t.Errorf("an address: %v", p.IPBlock)
+		}
+		if who.host {
+			return false
+		}
+		if p.NamespaceSelector == nil {
+			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+		}
+		if p.PodSelector == nil {
+			p.PodSelector = &metav1.LabelSelector{}
+		}
+		return selects(n.t, p.NamespaceSelector, who.namespace) && selects(n.t, p.PodSelector, who.pod)
+	})
+}
+
+// at reports whether a rule is about a port. One without ports is about all.
+func at(ports []networkingv1.NetworkPolicyPort, port corev1.ContainerPort) bool {
+	protocol := func(p corev1.Protocol) corev1.Protocol {
+		if p == "" {
+			return corev1.ProtocolTCP
+		}
+		return p
+	}
+	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
+		var of corev1.Protocol
+		if p.Protocol != nil {
+			of = *p.Protocol
+		}
+		return protocol(of) == protocol(port.Protocol) && (p.Port == nil || *p.Port == intstr.FromInt32(port.ContainerPort) || port.Name != "" && *p.Port == intstr.FromString(port.Name))
+	})
+}
