@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
@@ -29,60 +30,62 @@ namespace and without --ledger, to get leases (coordination.k8s.io) and pods/pro
 Exit codes: 0 the books are right, 1 they drift, 2 not all of them could be compared.
 `
 
-func runAudit(ctx context.Context, args []string, s streams) (int, error) {
-	o := newOptions("audit", auditUsage, s)
+func auditCommand(s streams) *cobra.Command {
+	o := newOptions("audit", "compare the extenders' books with a recomputation", auditUsage)
 	o.readsFiles()
 	ledger := o.String("ledger", "", "`URL`, file or - of an extender's /debug/ledger, instead of the cluster's extenders")
 	system := o.StringP("namespace", "n", "phasegpu-system", "`namespace` of the extenders")
-	if _, err := o.parse(args, &s); err != nil {
-		return 0, err
-	}
-	switch {
-	case o.NArg() > 0:
-		return 0, fmt.Errorf("%q: audit takes no arguments, it compares all books (see audit --help)", o.Arg(0))
-	case *ledger == "-" && slices.Contains(o.files, "-"):
-		return 0, errors.New("standard input (-) can be read only once")
-	case len(o.files) > 0 && *ledger == "":
-		return 0, errors.New("-f gives the API server's objects: give the books to compare with --ledger FILE")
-	}
-
-	list, c, err := o.auditState(s)
-	if err != nil {
-		return 0, err
-	}
-	var books []source
-	var problems []input.Problem
-	if *ledger != "" {
-		books, err = fromElsewhere(*ledger, s.in)
-	} else {
-		books, problems, err = c.extenders(ctx, *system)
-	}
-	if err != nil {
-		report(s.err, problems)
-		return 0, err
-	}
-	result := audit.Report{Books: []audit.Books{}, Notes: []audit.Note{}}
-	for _, from := range books {
-		compared, state, err := audit.Look(ctx, audit.Source{Page: from.page, State: list, Pauses: from.pauses})
-		if err != nil {
-			problems = append(problems, input.Problem{Source: input.Source{Object: from.name}, Err: err})
-			continue
+	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
+		if _, err := o.check(&s); err != nil {
+			return 0, err
 		}
-		compared.Source, compared.Leads = from.name, from.leads
-		result.Books = append(result.Books, compared)
-		result.Notes = append([]audit.Note{}, state.Notes()...)
-	}
-	report(s.err, problems)
-	err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
-	switch {
-	case err != nil:
-		return 0, err
-	case result.Drifts():
-		return exitNegative, nil
-	case result.Unsettled(), (&input.Set{Problems: problems}).Failed():
-		return exitBadInput, nil
-	}
-	return exitFine, nil
+		switch {
+		case o.NArg() > 0:
+			return 0, fmt.Errorf("%q: audit takes no arguments, it compares all books (see audit --help)", o.Arg(0))
+		case *ledger == "-" && slices.Contains(o.files, "-"):
+			return 0, errors.New("standard input (-) can be read only once")
+		case len(o.files) > 0 && *ledger == "":
+			return 0, errors.New("-f gives the API server's objects: give the books to compare with --ledger FILE")
+		}
+
+		list, c, err := o.auditState(s)
+		if err != nil {
+			return 0, err
+		}
+		var books []source
+		var problems []input.Problem
+		if *ledger != "" {
+			books, err = fromElsewhere(*ledger, s.in)
+		} else {
+			books, problems, err = c.extenders(ctx, *system)
+		}
+		if err != nil {
+			report(s.err, problems)
+			return 0, err
+		}
+		result := audit.Report{Books: []audit.Books{}, Notes: []audit.Note{}}
+		for _, from := range books {
+			compared, state, err := audit.Look(ctx, audit.Source{Page: from.page, State: list, Pauses: from.pauses})
+			if err != nil {
+				problems = append(problems, input.Problem{Source: input.Source{Object: from.name}, Err: err})
+				continue
+			}
+			compared.Source, compared.Leads = from.name, from.leads
+			result.Books = append(result.Books, compared)
+			result.Notes = append([]audit.Note{}, state.Notes()...)
+		}
+		report(s.err, problems)
+		err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
+		switch {
+		case err != nil:
+			return 0, err
+		case result.Drifts():
+			return exitNegative, nil
+		case result.Unsettled(), (&input.Set{Problems: problems}).Failed():
+			return exitBadInput, nil
+		}
+		return exitFine, nil
+	})
 }
 
 // lister lists what the API server has now.
@@ -97,7 +100,7 @@ func (o *options) auditState(s streams) (lister, *cluster, error) {
 		}
 		return func(ctx context.Context, release phase.Release) (*audit.State, error) {
 			state := audit.NewState(release)
-			return state, c.each(ctx, metav1.ListOptions{}, collector{state.AddNode, state.AddPod, state.AddQuota})
+			return state, c.each(ctx, metav1.ListOptions{}, metav1.NamespaceAll, collector{state.AddNode, state.AddPod, state.AddQuota})
 		}, c, nil
 	}
 	var set input.Set

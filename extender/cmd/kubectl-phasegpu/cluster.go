@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,6 +78,15 @@ func (c *cluster) pods(ctx context.Context, set *input.Set, names []string) {
 	}
 }
 
+// pod returns a pod of the namespace.
+func (c *cluster) pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	pod, err := c.client.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("pod %s/%s: %w (-n gives another namespace; kubectl get pods -A --field-selector metadata.name=%s finds it)", c.namespace, name, err, name)
+	}
+	return pod, err
+}
+
 // podsWithDevices adds all pods that ask for devices and match a label selector.
 func (c *cluster) podsWithDevices(ctx context.Context, set *input.Set, everywhere bool, selector string) error {
 	namespace := c.namespace
@@ -95,7 +107,7 @@ func fromCluster(pod *corev1.Pod) input.Pod {
 // state adds what pods are placed on: the nodes, the pods with devices on them, and the quotas.
 func (c *cluster) state(ctx context.Context, set *input.Set) error {
 	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	err := c.each(ctx, bound, collector{
+	err := c.each(ctx, bound, metav1.NamespaceAll, collector{
 		node:  func(node *corev1.Node) { set.Nodes = append(set.Nodes, node) },
 		pod:   func(pod *corev1.Pod) { set.Pods = append(set.Pods, fromCluster(pod)) },
 		quota: func(quota *corev1.ResourceQuota) { set.Quotas = append(set.Quotas, quota) },
@@ -113,24 +125,82 @@ type collector struct {
 	quota func(*corev1.ResourceQuota)
 }
 
-// each lists nodes, pods with devices and quotas.
-func (c *cluster) each(ctx context.Context, pods metav1.ListOptions, to collector) error {
-	nodes, err := c.client.Nodes().List(ctx, metav1.ListOptions{})
+// take adds objects of files.
+func (to collector) take(set *input.Set) {
+	for _, node := range set.Nodes {
+		to.node(node)
+	}
+	for _, pod := range set.Pods {
+		if pod.Kind == "Pod" {
+			to.pod(pod.Pod)
+		}
+	}
+	for _, quota := range set.Quotas {
+		to.quota(quota)
+	}
+}
+
+// each lists nodes, pods with devices and the quotas of a namespace or all, beside each other.
+func (c *cluster) each(ctx context.Context, pods metav1.ListOptions, quotasOf string, to collector) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var taking sync.Mutex // by the collector
+	var lists sync.WaitGroup
+	errs := make([]error, 3)
+	for i, list := range []func() error{
+		func() error {
+			return c.eachNode(ctx, func(node *corev1.Node) {
+				taking.Lock()
+				defer taking.Unlock()
+				to.node(node)
+			})
+		},
+		func() error {
+			return c.eachPod(ctx, metav1.NamespaceAll, pods, func(pod *corev1.Pod) {
+				taking.Lock()
+				defer taking.Unlock()
+				to.pod(pod)
+			})
+		},
+		func() error {
+			quotas, err := c.client.ResourceQuotas(quotasOf).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return fmt.Errorf("quotas cannot be listed: %w", err)
+			}
+			taking.Lock()
+			defer taking.Unlock()
+			for i := range quotas.Items {
+				to.quota(&quotas.Items[i])
+			}
+			return nil
+		},
+	} {
+		lists.Go(func() {
+			if errs[i] = list(); errs[i] != nil {
+				cancel() // the others are of no use
+			}
+		})
+	}
+	lists.Wait()
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// eachNode lists nodes page by page.
+func (c *cluster) eachNode(ctx context.Context, each func(*corev1.Node)) error {
+	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return c.client.Nodes().List(ctx, options)
+	})
+	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		each(object.(*corev1.Node))
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("nodes cannot be listed: %w", err)
-	}
-	for i := range nodes.Items {
-		to.node(&nodes.Items[i])
-	}
-	if err := c.eachPod(ctx, metav1.NamespaceAll, pods, to.pod); err != nil {
-		return err
-	}
-	quotas, err := c.client.ResourceQuotas(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("quotas cannot be listed: %w", err)
-	}
-	for i := range quotas.Items {
-		to.quota(&quotas.Items[i])
 	}
 	return nil
 }

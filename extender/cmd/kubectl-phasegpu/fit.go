@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/wire"
@@ -27,76 +28,78 @@ quotas may be in either file; pods without a node in --nodes are left alone.
 In JSON a pod that fits nowhere has node and allocation null, and only such a pod has reasons.
 `
 
-func runFit(ctx context.Context, args []string, s streams) (int, error) {
-	o := newOptions("fit", fitUsage, s)
+func fitCommand(s streams) *cobra.Command {
+	o := newOptions("fit", "place pods on nodes", fitUsage)
 	o.readsFiles()
 	o.readsPods()
 	nodeFiles := o.StringArray("nodes", nil, "`file` with Node manifests, directory, or -; may be repeated")
 	nodePolicy := o.String("node-policy", "binpack", "`policy` between nodes of pods without the annotation: binpack or spread")
 	devicePolicy := o.String("device-policy", "binpack", "`policy` between devices of pods without the annotation: binpack or spread")
-	release, err := o.parse(args, &s, nodeFiles)
-	if err != nil {
-		return 0, err
-	}
-	policies := fit.Policies{Release: release}
-	if policies.Node, err = wire.ParsePolicy(*nodePolicy); err != nil {
-		return 0, fmt.Errorf("--node-policy: %w", err)
-	}
-	if policies.Device, err = wire.ParsePolicy(*devicePolicy); err != nil {
-		return 0, fmt.Errorf("--device-policy: %w", err)
-	}
-	switch {
-	case o.NArg() > 0:
-		return 0, fmt.Errorf("%q: pods to place are given with -f FILE", o.Arg(0))
-	case len(o.files) == 0:
-		return 0, errors.New("nothing to place: give -f FILE (see fit --help)")
-	}
-	set, state, err := o.fitInput(ctx, s, *nodeFiles)
-	if err != nil {
-		return 0, err
-	}
-
-	problems := append(set.Problems, state.Problems...)
-	bound := make([]*corev1.Pod, 0, len(set.Pods)+len(state.Pods))
-	for _, pod := range append(set.Pods, state.Pods...) {
-		bound = append(bound, pod.Pod)
-	}
-	on := fit.New(append(set.Nodes, state.Nodes...), bound, append(set.Quotas, state.Quotas...), policies, func(object string, err error) {
-		problems = append(problems, input.Problem{Source: input.Source{Object: object}, Err: err, Warning: true})
-	})
-	if on.Nodes() == 0 {
-		problems = append(problems, input.Problem{Err: errors.New("there is no node to place on")})
-	}
-	result := fit.Report{Pods: []fit.Placement{}}
-	var titles []string
-	for _, pod := range set.Pods {
-		if pod.Spec.NodeName != "" || ended(pod.Pod) || on.Nodes() == 0 {
-			continue
-		}
-		placed, err := on.Place(pod.Pod)
+	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
+		release, err := o.check(&s, nodeFiles)
 		if err != nil {
-			problems = append(problems, input.Problem{Source: pod.Source, Err: err})
-			continue
+			return 0, err
 		}
-		result.Pods = append(result.Pods, *placed)
-		titles = append(titles, title(pod))
-	}
-	report(s.err, problems)
-	err = o.write(s, result, func() error {
-		if on.Nodes() == 0 || len(result.Pods) == 0 && len(problems) > 0 {
-			return nil
+		policies := fit.Policies{Release: release}
+		if policies.Node, err = wire.ParsePolicy(*nodePolicy); err != nil {
+			return 0, fmt.Errorf("--node-policy: %w", err)
 		}
-		return result.Text(s.out, s.screen, titles, on)
+		if policies.Device, err = wire.ParsePolicy(*devicePolicy); err != nil {
+			return 0, fmt.Errorf("--device-policy: %w", err)
+		}
+		switch {
+		case o.NArg() > 0:
+			return 0, fmt.Errorf("%q: pods to place are given with -f FILE", o.Arg(0))
+		case len(o.files) == 0:
+			return 0, errors.New("nothing to place: give -f FILE (see fit --help)")
+		}
+		set, state, err := o.fitInput(ctx, s, *nodeFiles)
+		if err != nil {
+			return 0, err
+		}
+
+		problems := append(set.Problems, state.Problems...)
+		bound := make([]*corev1.Pod, 0, len(set.Pods)+len(state.Pods))
+		for _, pod := range append(set.Pods, state.Pods...) {
+			bound = append(bound, pod.Pod)
+		}
+		on := fit.New(append(set.Nodes, state.Nodes...), bound, append(set.Quotas, state.Quotas...), policies, func(object string, err error) {
+			problems = append(problems, input.Problem{Source: input.Source{Object: object}, Err: err, Warning: true})
+		})
+		if on.Nodes() == 0 {
+			problems = append(problems, input.Problem{Err: errors.New("there is no node to place on")})
+		}
+		result := fit.Report{Pods: []fit.Placement{}}
+		var titles []string
+		for _, pod := range set.Pods {
+			if pod.Spec.NodeName != "" || ended(pod.Pod) || on.Nodes() == 0 {
+				continue
+			}
+			placed, err := on.Place(pod.Pod)
+			if err != nil {
+				problems = append(problems, input.Problem{Source: pod.Source, Err: err})
+				continue
+			}
+			result.Pods = append(result.Pods, *placed)
+			titles = append(titles, title(pod))
+		}
+		report(s.err, problems)
+		err = o.write(s, result, func() error {
+			if on.Nodes() == 0 || len(result.Pods) == 0 && len(problems) > 0 {
+				return nil
+			}
+			return result.Text(s.out, s.screen, titles, on)
+		})
+		switch {
+		case err != nil:
+			return 0, err
+		case (&input.Set{Problems: problems}).Failed():
+			return exitBadInput, nil
+		case result.Refused() > 0:
+			return exitNegative, nil
+		}
+		return exitFine, nil
 	})
-	switch {
-	case err != nil:
-		return 0, err
-	case (&input.Set{Problems: problems}).Failed():
-		return exitBadInput, nil
-	case result.Refused() > 0:
-		return exitNegative, nil
-	}
-	return exitFine, nil
 }
 
 // fitInput reads the pods to place, and what they are placed on. Without a file of nodes that is

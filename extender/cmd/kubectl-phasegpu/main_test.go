@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -19,11 +20,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
+// noon is when the tests' commands run.
+func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
+
 // command runs a command line the way main does, on a plain screen of 100 columns.
 func command(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{strings.NewReader(stdin), &out, &err, render.Screen{Width: 100}})
+	code = run(t.Context(), args, streams{strings.NewReader(stdin), &out, &err, render.Screen{Width: 100}, false, noon})
 	return out.String(), err.String(), code
 }
 
@@ -132,8 +136,12 @@ func TestCommandLine(t *testing.T) {
 		{"help of fit", []string{"fit", "-h"}, 0, "--nodes file", ""},
 		{"help of audit", []string{"audit", "-h"}, 0, "pods/proxy", ""},
 		{"help of refit", []string{"refit", "-h"}, 0, "--dry-run", ""},
+		{"help of why", []string{"why", "-h"}, 0, "--details number", ""},
+		{"help of top", []string{"help", "top"}, 0, "--sort-by order", ""},
+		{"help of timeline", []string{"timeline", "--help"}, 0, "in UTC", ""},
+		{"completion of bash", []string{"completion", "bash"}, 0, "__start_kubectl-phasegpu", ""},
 		{"version", []string{"version"}, 0, "kubectl-phasegpu ", ""},
-		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use explain, fit, audit, refit, version or help`},
+		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use audit, completion, explain, fit, help, refit, timeline, top, version, why`},
 		{"unknown flag", []string{"explain", "--frob"}, 2, "", "unknown flag: --frob"},
 		{"unknown output", []string{"explain", "-f", "-", "-o", "yaml"}, 2, "", "-o yaml is unknown: use text or json"},
 		{"unknown release", []string{"explain", "-f", "-", "--release", "never"}, 2, "", `--release: release policy "never" is unknown: use per-init, all-inits or hold`},
@@ -155,6 +163,12 @@ func TestCommandLine(t *testing.T) {
 		{"refit of nothing", []string{"refit", "--dry-run", "pod", "--allow", "G"}, 2, "", "a pod and one of its containers"},
 		{"refit to nothing", []string{"refit", "--dry-run", "pod", "a"}, 2, "", "--allow names no device"},
 		{"refit to an unknown policy", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--device-policy", "pile"}, 2, "", "--device-policy:"},
+		{"why of nothing", []string{"why"}, 2, "", "name one pod (see why --help)"},
+		{"why of two", []string{"why", "a", "b"}, 2, "", "name one pod (see why --help)"},
+		{"no kubeconfig for why", []string{"why", "a", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
+		{"no kubeconfig for top", []string{"top", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
+		{"timeline of nothing", []string{"timeline"}, 2, "", "name one pod (see timeline --help)"},
+		{"no kubeconfig for timeline", []string{"timeline", "a", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
 		{"no kubeconfig for refit", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
 		{"standard input twice over", []string{"fit", "-f", "-", "--nodes", "-"}, 2, "", "standard input (-) can be read only once"},
 	} {
@@ -192,7 +206,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		for _, output := range []string{"text", "json"} {
 			var stderr bytes.Buffer
 			code := run(context.Background(), []string{"explain", "-f", "-", "-o", output},
-				streams{strings.NewReader(pod), broken{c.err}, &stderr, render.Screen{Width: 80}})
+				streams{strings.NewReader(pod), broken{c.err}, &stderr, render.Screen{Width: 80}, false, noon})
 			if code != exitBadInput || stderr.String() != c.stderr {
 				t.Errorf("%v, -o %s: exit code %d, stderr %q", c.err, output, code, stderr.String())
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/input"
@@ -21,6 +24,7 @@ import (
 // options are the flags that the commands share.
 type options struct {
 	*pflag.FlagSet
+	command    *cobra.Command
 	files      []string
 	output     string
 	release    string
@@ -30,18 +34,29 @@ type options struct {
 	ascii      bool
 }
 
-func newOptions(command, usage string, s streams) *options {
-	o := &options{FlagSet: pflag.NewFlagSet(command, pflag.ContinueOnError), release: phase.PerInit.String()}
+func newOptions(use, short, usage string) *options {
+	o := &options{command: &cobra.Command{Use: use, Short: short, Long: usage}, release: phase.PerInit.String()}
+	o.FlagSet = o.command.Flags()
 	o.SortFlags = false
-	o.SetOutput(s.out)
-	o.Usage = func() {
-		fmt.Fprintf(s.out, "%s\nFlags:\n%s", usage, o.FlagUsages())
-	}
 	o.StringVarP(&o.output, "output", "o", "text", "`format`: text or json")
 	o.StringVar(&o.kubeconfig, "kubeconfig", "", "`path` of the kubeconfig")
 	o.StringVar(&o.context, "context", "", "kubeconfig `context`")
 	o.BoolVar(&o.ascii, "ascii", false, "draw with ASCII only")
+	o.complete("output", words("text", "json"))
+	o.complete("context", o.contexts)
 	return o
+}
+
+// runs makes the command do something and return its exit code.
+func (o *options) runs(s streams, do func(context.Context, streams) (int, error)) *cobra.Command {
+	o.command.RunE = func(c *cobra.Command, _ []string) error {
+		code, err := do(c.Context(), s)
+		if err == nil && code != exitFine {
+			return exit(code)
+		}
+		return err
+	}
+	return o.command
 }
 
 // readsFiles adds the flag of manifests.
@@ -53,13 +68,12 @@ func (o *options) readsFiles() {
 func (o *options) readsPods() {
 	o.StringVar(&o.release, "release", o.release, "release `policy` of pods without the annotation: per-init, all-inits or hold")
 	o.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none")
+	o.complete("release", words(phase.PerInit.String(), phase.AllInits.String(), phase.Hold.String()))
+	o.complete("namespace", o.namespaces)
 }
 
-// parse reads the command line and checks what all commands check. files are further lists of files.
-func (o *options) parse(args []string, s *streams, files ...*[]string) (phase.Release, error) {
-	if err := o.Parse(args); err != nil {
-		return 0, err
-	}
+// check checks what all commands check. files are further lists of files.
+func (o *options) check(s *streams, files ...*[]string) (phase.Release, error) {
 	stdin := 0
 	for _, list := range append(files, &o.files) {
 		for _, name := range *list {
@@ -106,6 +120,32 @@ func (o *options) read(set *input.Set, files []string, namespace string, in io.R
 	}
 	return nil
 }
+
+// objects reads the files of a command that can be about objects in files.
+func (o *options) objects(s streams) (*input.Set, error) {
+	var set input.Set
+	if err := o.read(&set, o.files, o.fileNamespace(), s.in); err != nil {
+		return nil, err
+	}
+	report(s.err, set.Problems)
+	if set.Failed() {
+		return nil, errors.New("nothing is told from objects of which some cannot be read")
+	}
+	return &set, nil
+}
+
+// find finds a pod among objects, by its name and the namespace asked for.
+func (o *options) find(set *input.Set, name string) (*corev1.Pod, error) {
+	for _, p := range set.Pods {
+		if p.Kind == "Pod" && p.Namespace == o.fileNamespace() && p.Name == name {
+			return p.Pod, nil
+		}
+	}
+	return nil, fmt.Errorf("pod %s/%s is in none of the files (-n gives its namespace)", o.fileNamespace(), name)
+}
+
+// errOffline says what to do without a cluster.
+func errOffline(err error) error { return fmt.Errorf("%w (offline, give -f FILE)", err) }
 
 // manifests lists the manifests in a directory, not in those below it.
 func manifests(directory string) ([]string, error) {

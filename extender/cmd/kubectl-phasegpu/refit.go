@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
 	"github.com/phasegpu/phasegpu/extender/internal/refit"
 	decision "github.com/phasegpu/phasegpu/gen/refit"
 )
@@ -31,46 +31,49 @@ Usage:
 You need the rights to get pods and nodes, and to list pods in all namespaces.
 `
 
-func runRefit(ctx context.Context, args []string, s streams) (int, error) {
-	o := newOptions("refit", refitUsage, s)
+func refitCommand(s streams) *cobra.Command {
+	o := newOptions("refit POD CONTAINER", "tell whether a container could move to other devices", refitUsage)
 	dry := o.Bool("dry-run", false, "only tell; there is nothing else that this command does")
 	allow := o.StringSlice("allow", nil, "`UUIDs` of the devices that kubelet would allow")
 	devicePolicy := o.String("device-policy", "binpack", "`policy` between devices of pods without the annotation: binpack or spread")
 	o.readsFiles()
 	o.readsPods()
-	release, err := o.parse(args, &s)
-	if err != nil {
-		return 0, err
-	}
-	defaults := decision.Defaults{Release: release}
-	if defaults.DevicePolicy, err = wire.ParsePolicy(*devicePolicy); err != nil {
-		return 0, fmt.Errorf("--device-policy: %w", err)
-	}
-	allowed := slices.DeleteFunc(*allow, func(uuid string) bool { return uuid == "" })
-	switch {
-	case !*dry:
-		return 0, errors.New("only the device plugin of a node moves containers, when kubelet leaves it no other device: give --dry-run to see what would come of it")
-	case o.NArg() != 2:
-		return 0, errors.New("name a pod and one of its containers (see refit --help)")
-	case len(allowed) == 0:
-		return 0, errors.New("--allow names no device")
-	}
-	at, err := o.situation(ctx, s, o.Arg(0))
-	if err != nil {
-		return 0, err
-	}
-	result, err := refit.Of(at.pod, at.node, at.pods, o.Arg(1), allowed, defaults)
-	if err != nil {
-		return 0, err
-	}
-	err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
-	switch {
-	case err != nil:
-		return 0, err
-	case result.Refusal != nil:
-		return exitNegative, nil
-	}
-	return exitFine, nil
+	o.command.ValidArgsFunction = o.podAndContainer
+	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
+		release, err := o.check(&s)
+		if err != nil {
+			return 0, err
+		}
+		defaults := decision.Defaults{Release: release}
+		if defaults.DevicePolicy, err = wire.ParsePolicy(*devicePolicy); err != nil {
+			return 0, fmt.Errorf("--device-policy: %w", err)
+		}
+		allowed := slices.DeleteFunc(*allow, func(uuid string) bool { return uuid == "" })
+		switch {
+		case !*dry:
+			return 0, errors.New("only the device plugin of a node moves containers, when kubelet leaves it no other device: give --dry-run to see what would come of it")
+		case o.NArg() != 2:
+			return 0, errors.New("name a pod and one of its containers (see refit --help)")
+		case len(allowed) == 0:
+			return 0, errors.New("--allow names no device")
+		}
+		at, err := o.situation(ctx, s, o.Arg(0))
+		if err != nil {
+			return 0, err
+		}
+		result, err := refit.Of(at.pod, at.node, at.pods, o.Arg(1), allowed, defaults)
+		if err != nil {
+			return 0, err
+		}
+		err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
+		switch {
+		case err != nil:
+			return 0, err
+		case result.Refusal != nil:
+			return exitNegative, nil
+		}
+		return exitFine, nil
+	})
 }
 
 // situation is a pod, its node, nil when there is none, and the pods there.
@@ -85,28 +88,19 @@ func (o *options) situation(ctx context.Context, s streams, name string) (*situa
 	if len(o.files) == 0 {
 		c, err := o.cluster()
 		if err != nil {
-			return nil, fmt.Errorf("%w (offline, give -f FILE)", err)
+			return nil, errOffline(err)
 		}
 		return c.situation(ctx, name)
 	}
-	var set input.Set
-	namespace := o.fileNamespace()
-	if err := o.read(&set, o.files, namespace, s.in); err != nil {
+	set, err := o.objects(s)
+	if err != nil {
 		return nil, err
 	}
-	report(s.err, set.Problems)
-	if set.Failed() {
-		return nil, errors.New("nothing is decided from objects of which some cannot be read")
+	pod, err := o.find(set, name)
+	if err != nil {
+		return nil, err
 	}
-	at := &situation{}
-	for _, p := range set.Pods {
-		if p.Kind == "Pod" && p.Namespace == namespace && p.Name == name {
-			at.pod = identified(p.Pod)
-		}
-	}
-	if at.pod == nil {
-		return nil, fmt.Errorf("pod %s/%s is in none of the files (-n gives its namespace)", namespace, name)
-	}
+	at := &situation{pod: identified(pod)}
 	for _, p := range set.Pods {
 		if p.Kind == "Pod" && p.Spec.NodeName == at.pod.Spec.NodeName {
 			at.pods = append(at.pods, *identified(p.Pod))
@@ -129,7 +123,7 @@ func identified(pod *corev1.Pod) *corev1.Pod {
 
 // situation asks for what the refit service reads.
 func (c *cluster) situation(ctx context.Context, name string) (*situation, error) {
-	pod, err := c.client.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := c.pod(ctx, name)
 	if err != nil || pod.Spec.NodeName == "" {
 		return &situation{pod: pod}, err
 	}

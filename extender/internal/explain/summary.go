@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -130,4 +131,11 @@ func (d *drawing) because() string {
 	default:
 		return fmt.Sprintf(": the largest phase from %s on", d.Phases[d.text.first].Name)
 	}
+}
+
+// Holds writes what the books charge for the pod now, as Text does below its drawing. It returns the writer's error.
+func (e *Pod) Holds(w io.Writer, s render.Screen) error {
+	d := drawing{Pod: e, screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
+	d.reserved()
+	return d.out.Err
 }

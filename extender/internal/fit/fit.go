@@ -31,7 +31,7 @@ type Placement struct {
 
 	pod      *corev1.Pod
 	shares   device.Allocation
-	refusals []refusal // by node, in node order
+	refusals []Refusal // by node, in node order
 }
 
 // Policies are what applies to pods that say nothing themselves.
@@ -45,15 +45,18 @@ type Cluster struct {
 	policies Policies
 	book     *ledger.Book
 	nodes    []*corev1.Node
+	pods     map[string]*corev1.Pod // bound and live, by UID in the book
 	held     native
 	placed   int
+	scratch  placement.Scratch
 }
 
 // New returns a cluster of these nodes, bound pods and quotas. Pods without a node are left out.
 // Of two nodes with one name the second counts. problem is called with what cannot be read, and nothing
 // else is lost by it.
 func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, p Policies, problem func(object string, err error)) *Cluster {
-	c := &Cluster{policies: p, book: ledger.New(), held: native{}}
+	c := &Cluster{policies: p, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
+	position := map[string]int{}
 	for _, node := range nodes {
 		node, assumed := withAllocatable(node)
 		if assumed != nil {
@@ -64,9 +67,13 @@ func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuot
 			problem("Node "+node.Name, errors.New(facts.Unreadable))
 		}
 		c.book.SetNode(facts)
-		c.nodes = slices.DeleteFunc(c.nodes, func(n *corev1.Node) bool { return n.Name == node.Name })
+		if at, known := position[node.Name]; known {
+			c.nodes[at] = nil
+		}
+		position[node.Name] = len(c.nodes)
 		c.nodes = append(c.nodes, node)
 	}
+	c.nodes = slices.DeleteFunc(c.nodes, func(n *corev1.Node) bool { return n == nil })
 	for _, quota := range quotas {
 		facts, err := kube.Quota(quota)
 		if err != nil {
@@ -91,6 +98,7 @@ func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuot
 		c.book.Observe(facts)
 		if facts.First != phase.None {
 			c.held.add(pod.Spec.NodeName, pod)
+			c.pods[facts.UID] = pod
 		}
 	}
 	return c
@@ -109,57 +117,61 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 	if _, err := kube.Release(pod, c.policies.Release); err != nil {
 		return nil, err
 	}
-	type candidate struct {
-		node  string
-		score float64
-	}
-	var candidates []candidate
 	result := &Placement{Name: pod.Name, pod: pod}
-	for _, node := range c.nodes {
-		score, refused := c.look(node, pod, asked)
-		if refused != nil {
-			result.refusals = append(result.refusals, *refused)
-			continue
-		}
-		candidates = append(candidates, candidate{node.Name, score})
-	}
-	slices.SortStableFunc(candidates, func(x, y candidate) int { return cmp.Compare(y.score, x.score) })
-	for _, at := range candidates {
-		allocation, err := c.bookOn(at.node, pod, asked)
+	fits, refusals := c.Ask(pod, asked)
+	result.refusals = refusals
+	for _, node := range fits {
+		allocation, err := c.bookOn(node, pod, asked)
 		if err != nil {
-			result.refusals = append(result.refusals, *plain(at.node, err.Error()))
+			result.refusals = append(result.refusals, *plain(node, err.Error(), ""))
 			continue
 		}
-		result.place(at.node, allocation)
-		c.held.add(at.node, pod)
+		result.place(node, allocation)
+		c.held.add(node, pod)
 		return result, nil
 	}
 	result.Reasons = map[string]string{}
 	for _, r := range result.refusals {
-		result.Reasons[r.node] = r.sentence
+		result.Reasons[r.Node] = r.Sentence
 	}
 	return result, nil
 }
 
+// Ask returns the nodes on which a pod fits, best first, and the refusals of the others in the order of
+// the nodes. It looks at no quota and books nothing.
+func (c *Cluster) Ask(pod *corev1.Pod, asked *placement.Pod) (fits []string, refusals []Refusal) {
+	scores := map[string]float64{}
+	for _, node := range c.nodes {
+		score, refused := c.look(node, pod, asked)
+		if refused != nil {
+			refusals = append(refusals, *refused)
+			continue
+		}
+		fits, scores[node.Name] = append(fits, node.Name), score
+	}
+	slices.SortStableFunc(fits, func(x, y string) int { return cmp.Compare(scores[y], scores[x]) })
+	return fits, refusals
+}
+
 // look fits a pod on one node without booking it: the node's score, or why it does not fit.
-func (c *Cluster) look(node *corev1.Node, pod *corev1.Pod, asked *placement.Pod) (float64, *refusal) {
+func (c *Cluster) look(node *corev1.Node, pod *corev1.Pod, asked *placement.Pod) (float64, *Refusal) {
 	if sentence := unschedulable(node, pod); sentence != "" {
-		return 0, plain(node.Name, sentence)
+		return 0, plain(node.Name, sentence, "")
 	}
 	if !kube.Asks(&pod.Spec) {
 		return 0, nil
 	}
 	view := c.book.Node(node.Name)
 	if view.Unreadable != "" {
-		return 0, plain(node.Name, "takes no new pods with devices: "+view.Unreadable)
+		return 0, plain(node.Name, "takes no new pods with devices", ": "+view.Unreadable)
 	}
-	allocation, reason := placement.Fit(view.Placement(), asked)
+	allocation, reason := c.scratch.Fit(view.Placement(), asked)
 	if reason != placement.Fits {
 		name := func(position int) string { return kube.Container(&pod.Spec, position).Name }
 		return 0, refuse(node.Name, placement.Explain(view.Placement(), asked), name)
 	}
-	if sentence := c.held.lacks(node, pod); sentence != "" {
-		return 0, plain(node.Name, sentence)
+	if lacks := c.held.lacks(node, pod); lacks != nil {
+		return 0, lacks.refusal(node.Name)
 	}
 	return placement.Score(view.Placement(), asked, allocation), nil
 }

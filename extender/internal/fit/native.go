@@ -32,18 +32,40 @@ func (n native) add(node string, pod *corev1.Pod) {
 	}
 }
 
-// lacks says of which advertised resource a node has too little left for a pod, "" when of none.
-func (n native) lacks(node *corev1.Node, pod *corev1.Pod) string {
+// Count is an advertised resource of which a node has too little left for a pod.
+type Count struct {
+	Resource                 corev1.ResourceName
+	Asked, Held, Allocatable int64
+}
+
+// lacks says of which advertised resource a node has too little left for a pod, nil when of none. gone are
+// pods that do not count, although they are on the node.
+func (n native) lacks(node *corev1.Node, pod *corev1.Pod, gone ...*corev1.Pod) *Count {
 	for _, name := range advertised() {
-		asked, held := peakOf(pod, name), n[node.Name][name]
-		allocatable := node.Status.Allocatable[name]
-		if asked > 0 && asked > allocatable.Value()-held {
-			return fmt.Sprintf("Insufficient %s: asked %d, held %d of %d (kubelet keeps what a pod's largest phase takes until the pod ends)",
-				name, asked, held, allocatable.Value())
+		asked := peakOf(pod, name)
+		if asked == 0 {
+			continue
+		}
+		held := n[node.Name][name]
+		for _, g := range gone {
+			held -= peakOf(g, name)
+		}
+		if q := node.Status.Allocatable[name]; asked > q.Value()-held {
+			return &Count{name, asked, held, q.Value()}
 		}
 	}
-	return ""
+	return nil
 }
+
+func (c *Count) refusal(node string) *Refusal {
+	r := plain(node, "Insufficient "+string(c.Resource), fmt.Sprintf(": asked %d, held %d of %d (kubelet keeps what a pod's largest phase takes until the pod ends)",
+		c.Asked, c.Held, c.Allocatable))
+	r.Count = c
+	return r
+}
+
+// Held returns what kubelet keeps for a pod of an advertised resource until it ends.
+func Held(pod *corev1.Pod, name corev1.ResourceName) int64 { return peakOf(pod, name) }
 
 // advertised returns the resources that kubelet advertises, of all families.
 func advertised() []corev1.ResourceName {

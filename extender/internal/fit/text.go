@@ -94,18 +94,18 @@ const (
 // refused says why a pod fits nowhere. Nodes with the same answer are named together.
 func (d *drawing) refused(p *Placement, title string) {
 	d.out.Line(d.screen.Paint(render.Red, d.glyphs.Refused), " ", d.screen.Paint(render.Bold, title), "  fits on no node")
-	var answers []refusal
+	var answers []Refusal
 	nodes := map[string][]string{} // by answer
 	for _, r := range p.refusals {
-		if nodes[r.sentence] == nil {
+		if nodes[r.Sentence] == nil {
 			answers = append(answers, r)
 		}
-		nodes[r.sentence] = append(nodes[r.sentence], r.node)
+		nodes[r.Sentence] = append(nodes[r.Sentence], r.Node)
 	}
 	shown := min(len(answers), maxAnswers)
 	names, width := make([]string, shown), 0
 	for i, r := range answers[:shown] {
-		of := nodes[r.sentence]
+		of := nodes[r.Sentence]
 		names[i] = strings.Join(of[:min(len(of), maxNames)], ", ")
 		if more := len(of) - maxNames; more > 0 {
 			names[i] += fmt.Sprintf(" and %d more", more)
@@ -118,18 +118,22 @@ func (d *drawing) refused(p *Placement, title string) {
 	var sentences []string
 	others := map[string]int{}
 	for _, r := range answers[shown:] {
-		if others[r.headline] == 0 {
-			sentences = append(sentences, r.headline)
+		if others[r.Reason] == 0 {
+			sentences = append(sentences, r.Reason)
 		}
-		others[r.headline] += len(nodes[r.sentence])
+		others[r.Reason] += len(nodes[r.Sentence])
 	}
 	for _, sentence := range sentences {
 		d.out.Line("    ", render.Count(int64(others[sentence]), "more node"), "  ", sentence)
 	}
 }
 
-func (d *drawing) answer(r refusal, names string) {
-	d.out.Line("    ", d.screen.Paint(render.Bold, names), "  ", r.headline)
+func (d *drawing) answer(r Refusal, names string) {
+	says := r.Sentence
+	if len(r.details) > 0 {
+		says = r.Reason // the numbers follow
+	}
+	d.out.Line("    ", d.screen.Paint(render.Bold, names), "  ", says)
 	for _, c := range r.details {
 		d.out.Line("      ", c.asks)
 		width := 0

@@ -9,12 +9,17 @@ import (
 	"github.com/phasegpu/phasegpu/core/placement"
 )
 
-// refusal is why a pod does not fit on one node.
-type refusal struct {
-	node     string
-	headline string // the reason without numbers, as kube-scheduler would add it up
-	sentence string // the reason on one line, with numbers
-	details  []containerRefusal
+// Refusal is why a pod does not fit on one node.
+type Refusal struct {
+	Node     string
+	Reason   string // without numbers, as kube-scheduler would add it up
+	Sentence string // on one line, with numbers
+	// Devices says it device by device; nil when they are not the reason.
+	Devices *placement.Explanation
+	// Count is the advertised resource of which there is too little; nil when that is not the reason.
+	Count *Count
+
+	details []containerRefusal
 }
 
 // containerRefusal is a container that finds too few devices, and what each device has to say.
@@ -25,24 +30,24 @@ type containerRefusal struct {
 
 type deviceAnswer struct{ uuid, words string }
 
-// plain is a refusal in one sentence.
-func plain(node, sentence string) *refusal {
-	return &refusal{node: node, headline: sentence, sentence: sentence}
+// plain is a refusal in one sentence, of which the reason may be a part.
+func plain(node, reason, rest string) *Refusal {
+	return &Refusal{Node: node, Reason: reason, Sentence: reason + rest}
 }
 
 // refuse words placement's own explanation.
-func refuse(node string, e placement.Explanation, name func(position int) string) *refusal {
-	r := &refusal{node: node, headline: e.Reason.String(), sentence: e.Sentence(name)}
+func refuse(node string, e placement.Explanation, name func(position int) string) *Refusal {
+	r := &Refusal{Node: node, Reason: e.Reason.String(), Sentence: e.Sentence(name), Devices: &e}
 	for i := range e.Containers {
 		c := &e.Containers[i]
 		if c.Reason == placement.Fits {
 			continue
 		}
-		detail := containerRefusal{asks: fmt.Sprintf("%v %s asks for %s", c.Class, name(c.Position), asks(c.Request))}
+		detail := containerRefusal{asks: fmt.Sprintf("%v %s asks for %s", c.Class, name(c.Position), Asks(c.Request))}
 		for j := range c.Devices {
 			d := &c.Devices[j]
 			if d.Reason != placement.OtherFamily {
-				detail.add(d.UUID, answer(d, name))
+				detail.add(d.UUID, Answer(d, name))
 			}
 		}
 		r.details = append(r.details, detail)
@@ -59,8 +64,8 @@ func (c *containerRefusal) add(uuid, words string) {
 	c.devices = append(c.devices, deviceAnswer{uuid, words})
 }
 
-// asks writes a request in words.
-func asks(r device.Request) string {
+// Asks writes a request in words.
+func Asks(r device.Request) string {
 	memory := "a whole card"
 	switch {
 	case r.MemoryPercent > 0:
@@ -74,8 +79,8 @@ func asks(r device.Request) string {
 	return fmt.Sprintf("%d × %s with %s", r.Devices, r.Family, memory)
 }
 
-// answer says whether a device takes a container, and else in which phase what is missing.
-func answer(d *placement.DeviceReport, name func(position int) string) string {
+// Answer says whether a device takes a container, and else in which phase what is missing.
+func Answer(d *placement.DeviceReport, name func(position int) string) string {
 	switch d.Reason {
 	case placement.Fits:
 		return "has room"

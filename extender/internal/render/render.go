@@ -32,7 +32,8 @@ const (
 
 // Glyphs are the characters of a drawing.
 type Glyphs struct {
-	Full, Light, Thin, Arrow    string
+	Full, Half, Light, Thin     string
+	Arrow                       string
 	Tick, Refused, Now, Peak    string
 	Vertical, Horizontal, Cross string
 	Times, Dot, Ellipsis, None  string
@@ -42,9 +43,9 @@ type Glyphs struct {
 // Glyphs returns the characters for the screen.
 func (s Screen) Glyphs() Glyphs {
 	if s.ASCII {
-		return Glyphs{"#", ":", "-", ">", "+", "!", "v", "^", "|", "-", "+", "x", "-", "~", "-", []string{" ", ".", "_", "o", "#"}}
+		return Glyphs{"#", "=", ":", "-", ">", "+", "!", "v", "^", "|", "-", "+", "x", "-", "~", "-", []string{" ", ".", "_", "o", "#"}}
 	}
-	return Glyphs{"█", "░", "─", "▶", "✓", "✗", "▼", "▲", "│", "─", "┼", "×", "·", "…", "–",
+	return Glyphs{"█", "▒", "░", "─", "▶", "✓", "✗", "▼", "▲", "│", "─", "┼", "×", "·", "…", "–",
 		[]string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}}
 }
 

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// completion completes an argument, or the value of a flag, as far as toComplete goes.
+type completion = func(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+
+// patience is how long whoever presses the tab key waits for the cluster.
+const patience = 3 * time.Second
+
+// complete completes the values of a flag.
+func (o *options) complete(flag string, by completion) {
+	if err := o.command.RegisterFlagCompletionFunc(flag, by); err != nil {
+		panic(err) // no such flag: a mistake in this package that any run of it shows
+	}
+}
+
+// words completes with one of a fixed set.
+func words(all ...string) completion {
+	return func(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return matching(all, toComplete), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// matching returns the words that begin with what is there; behind a tab stands what a word is.
+func matching(all []string, toComplete string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(word string) bool { return !strings.HasPrefix(word, toComplete) })
+}
+
+// fromCluster completes with what the cluster has; with nothing when it cannot be asked.
+func (o *options) fromCluster(ctx context.Context, toComplete string, list func(context.Context, *cluster) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	c, err := o.cluster()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	names, err := list(ctx, c)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// recent is a list as of any moment of late, which costs the API server least.
+func recent() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
+
+// namespaces completes namespaces.
+func (o *options) namespaces(c *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+		list, err := c.client.Namespaces().List(ctx, recent())
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	})
+}
+
+// contexts completes contexts of the kubeconfig.
+func (o *options) contexts(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+}
+
+// pods completes pods with devices in the namespace, up to a number of them, each once.
+func (o *options) pods(most int) completion {
+	return func(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+			var names []string
+			err := c.eachPod(ctx, c.namespace, recent(), func(pod *corev1.Pod) {
+				if !slices.Contains(args, pod.Name) {
+					names = append(names, pod.Name+"\t"+whereabouts(pod))
+				}
+			})
+			return names, err
+		})
+	}
+}
+
+// whereabouts says in a few words where a pod is.
+func whereabouts(pod *corev1.Pod) string {
+	switch {
+	case ended(pod):
+		return "ended"
+	case pod.Spec.NodeName == "":
+		return "waits for a node"
+	}
+	return "on " + pod.Spec.NodeName
+}
+
+// podAndContainer completes a pod, and then one of its containers.
+func (o *options) podAndContainer(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return o.pods(1)(c, args, toComplete)
+	}
+	return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+		pod, err := c.pod(ctx, args[0])
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				names = append(names, list[i].Name)
+			}
+		}
+		return names, nil
+	})
+}

@@ -1,0 +1,111 @@
+package fit
+
+import (
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Trial is a pod that is tried on a node of the cluster, or of one that differs from it. It looks at no quota.
+type Trial struct {
+	Pod   *corev1.Pod
+	Asked *placement.Pod // what the pod asks for, or would ask for
+	// First gives the first phase from which on a pod there holds what it holds, phase.None when it is gone,
+	// in place of what is; nil changes nothing.
+	First func(*ledger.Entry) int
+	// Device changes a device, which is a copy; nil changes nothing.
+	Device func(*device.Device)
+	// AnyNode leaves out taints, cordon and affinity.
+	AnyNode bool
+}
+
+// Try reports whether the pod of a trial fits on a node.
+func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
+	view := c.book.Node(node.Name)
+	if view.Unreadable != "" || !t.AnyNode && unschedulable(node, t.Pod) != "" {
+		return false
+	}
+	n := view.Placement()
+	if t.Device != nil {
+		n.Devices = slices.Clone(n.Devices)
+		for i := range n.Devices {
+			t.Device(&n.Devices[i])
+		}
+	}
+	var gone []*corev1.Pod
+	if t.First != nil {
+		n.Held, gone = c.heldFrom(view, t.First)
+	}
+	if _, reason := c.scratch.Fit(n, t.Asked); reason != placement.Fits {
+		return false
+	}
+	return c.held.lacks(node, t.Pod, gone...) == nil
+}
+
+// heldFrom returns what the pods on a node hold of its devices when each holds its phases from first on, and
+// the pods that then are gone.
+func (c *Cluster) heldFrom(view *ledger.View, first func(*ledger.Entry) int) (held []device.Usage, gone []*corev1.Pod) {
+	held = make([]device.Usage, len(view.Devices))
+	for _, e := range view.Pods {
+		from, reserved := first(e), e.Reserved
+		if from != e.First {
+			reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+		}
+		if pod := c.pods[e.UID]; pod != nil && from == phase.None {
+			gone = append(gone, pod)
+		}
+		for _, h := range reserved.Devices {
+			at := slices.IndexFunc(view.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
+			if at < 0 {
+				continue // a device that is not there
+			}
+			sum, err := held[at].Add(h.Amount)
+			if err != nil {
+				continue // the ledger keeps sums in range
+			}
+			held[at] = device.Usage{Amount: sum, Exclusive: held[at].Exclusive || h.Exclusive}
+		}
+	}
+	return held, gone
+}
+
+// Read returns a pod as placement sees it, with the cluster's policies.
+func (c *Cluster) Read(pod *corev1.Pod) (*placement.Pod, error) {
+	return kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
+}
+
+// NodeList returns the nodes in their order.
+func (c *Cluster) NodeList() []*corev1.Node { return c.nodes }
+
+// View returns the book of a node, nil when there is neither the node nor a pod there.
+func (c *Cluster) View(node string) *ledger.View { return c.book.Node(node) }
+
+// Namespace returns the book of a namespace, nil when it has neither pods nor quotas.
+func (c *Cluster) Namespace(name string) *ledger.Namespace { return c.book.Namespace(name) }
+
+// Entries returns what the books hold for pods, sorted by namespace and name.
+func (c *Cluster) Entries() []*ledger.Entry { return c.book.Pods() }
+
+// Pod returns the pod of an entry, nil when it has ended.
+func (c *Cluster) Pod(e *ledger.Entry) *corev1.Pod { return c.pods[e.UID] }
+
+// Charges returns what its namespace would be charged for a pod where it fits on a node, by family.
+func (c *Cluster) Charges(node string, asked *placement.Pod) (map[string]ledger.Charge, error) {
+	allocation, reason := placement.Fit(c.book.Node(node).Placement(), asked)
+	if reason != placement.Fits {
+		return nil, errors.New(reason.String())
+	}
+	reserved, err := asked.Classes.Reserved(allocation, 0)
+	charges := map[string]ledger.Charge{}
+	for _, t := range reserved.Totals {
+		charges[t.Family] = t.Amount
+	}
+	return charges, err
+}
