@@ -4,26 +4,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
 
-// decodeJSON reads the JSON list. It goes token by token because encoding/json itself takes "ID" for
-// "id" and the last of two equal keys for the truth.
+// decodeJSON reads the JSON list. It looks at the text itself because encoding/json takes "ID" for "id" and the
+// last of two equal keys for the truth, and token by token it takes a third of a second to read the inventories
+// of 5,000 nodes when the extender starts.
 func decodeJSON(text string, blockMiB int64) ([]device.Device, error) {
-	in := json.NewDecoder(strings.NewReader(text))
-	if err := expect(in, json.Delim('[')); err != nil {
-		return nil, err
+	if data := []byte(text); !json.Valid(data) {
+		return nil, broken(data)
 	}
 	var devices []device.Device
-	for place := 0; in.More(); place++ {
+	for entry := range elements(text) {
+		place := len(devices)
 		if place == maxDevices {
 			return nil, fmt.Errorf("there are more than %d devices", maxDevices)
 		}
-		r, err := decodeObject(in)
+		r, err := decodeObject(entry)
 		if err != nil {
 			return nil, fmt.Errorf("device %d: %w", place, err)
 		}
@@ -31,34 +32,27 @@ func decodeJSON(text string, blockMiB int64) ([]device.Device, error) {
 		if err != nil {
 			return nil, fmt.Errorf("device %d, %s: %w", place, quote(r.id), err)
 		}
+		d.UUID, d.Model = strings.Clone(d.UUID), strings.Clone(d.Model) // they shall not keep the whole text
 		devices = append(devices, d)
-	}
-	if err := expect(in, json.Delim(']')); err != nil {
-		return nil, err
-	}
-	if _, err := in.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is something after the end of the list, at byte %d", in.InputOffset())
 	}
 	return devices, nil
 }
 
 // decodeObject reads one device of the list. Missing fields and null are zero, false or empty.
-func decodeObject(in *json.Decoder) (record, error) {
+func decodeObject(object string) (record, error) {
 	r := record{count: "0", devmem: "0", devcore: "0", numa: "0", health: "false", index: "0"}
-	if err := expect(in, json.Delim('{')); err != nil {
-		return r, err
+	if object[0] != '{' {
+		return r, fmt.Errorf("want an object, found %s", quote(object))
 	}
-	var seen []string
-	for in.More() {
-		key, err := in.Token()
-		if err != nil {
-			return r, broken(in, err)
+	seen := make([]string, 0, 9)
+	key := ""
+	for part := range elements(object) {
+		if key == "" {
+			key = part
+			continue
 		}
-		var value json.RawMessage
-		if err := in.Decode(&value); err != nil {
-			return r, broken(in, err)
-		}
-		name := key.(string) // the decoder accepts nothing else as a key
+		name, value := unquote(key), part
+		key = ""
 		field := r.field(name)
 		if field == nil {
 			continue
@@ -67,18 +61,17 @@ func decodeObject(in *json.Decoder) (record, error) {
 			return r, fmt.Errorf("%q is given twice", name)
 		}
 		seen = append(seen, name)
-		switch text := string(value); name {
-		case "id", "type", "mode":
-			if err := json.Unmarshal(value, field); err != nil {
-				return r, fmt.Errorf("%q is no string: %s", name, quote(text))
-			}
+		switch {
+		case value == "null":
+		case name != "id" && name != "type" && name != "mode":
+			*field = value // numbers and booleans are checked as text, exactly as they were written
+		case value[0] == '"':
+			*field = unquote(value)
 		default:
-			if text != "null" {
-				*field = text // numbers and booleans are checked as text, exactly as they were written
-			}
+			return r, fmt.Errorf("%q is no string: %s", name, quote(value))
 		}
 	}
-	return r, expect(in, json.Delim('}'))
+	return r, nil
 }
 
 // field returns where a field of the JSON format is kept, nil for an unknown one.
@@ -107,24 +100,54 @@ func (r *record) field(name string) *string {
 	}
 }
 
-// expect reads the next token and refuses any other.
-func expect(in *json.Decoder, want json.Delim) error {
-	got, err := in.Token()
-	if err != nil {
-		return broken(in, err)
+// elements yields the texts of the values in a JSON list, or of the keys and values in turn in an object. The text
+// is valid JSON.
+func elements(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		depth, start := 0, 1
+		for i := 0; i < len(text); i++ {
+			switch c := text[i]; c {
+			case '"':
+				for i++; text[i] != '"'; i++ {
+					if text[i] == '\\' {
+						i++
+					}
+				}
+			case '[', '{':
+				depth++
+			case ',', ':', ']', '}':
+				if depth == 1 {
+					if element := strings.TrimSpace(text[start:i]); element != "" && !yield(element) {
+						return
+					}
+					start = i + 1
+				}
+				if c == ']' || c == '}' {
+					depth--
+				}
+			}
+		}
 	}
-	if got != want {
-		return fmt.Errorf("want %q, found %s", want, quote(fmt.Sprint(got)))
-	}
-	return nil
 }
 
-// broken says where the text stops being JSON.
-func broken(in *json.Decoder, err error) error {
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
+// unquote returns the string that valid JSON writes.
+func unquote(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text[1 : len(text)-1]
 	}
-	return fmt.Errorf("not JSON at byte %d: %w", in.InputOffset(), err)
+	var s string
+	_ = json.Unmarshal([]byte(text), &s) // valid JSON of a string cannot fail
+	return s
+}
+
+// broken says where the text stops being a JSON list.
+func broken(data []byte) error {
+	err := json.Unmarshal(data, new(json.RawMessage))
+	at := int64(len(data))
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		at = syntax.Offset
+	}
+	return fmt.Errorf("not JSON at byte %d: %w", at, err)
 }
 
 // inventoryEntry is a device in the JSON list, its fields in the order in which they are written.
