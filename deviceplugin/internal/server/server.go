@@ -26,7 +26,13 @@ func Serve(ctx context.Context, listener net.Listener, ready func() error, regis
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+	s := &http.Server{
+		Handler:        mux,
+		ReadTimeout:    5 * time.Second,
+		WriteTimeout:   15 * time.Second,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(listener) }()
 	select {

@@ -21,7 +21,13 @@ func Serve(ctx context.Context, grace time.Duration, stopping func(context.Conte
 	failed := make(chan error, len(listeners))
 	var servers []*http.Server
 	for _, l := range listeners {
-		s := &http.Server{Handler: l.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+		s := &http.Server{
+			Handler:        l.Handler,
+			ReadTimeout:    10 * time.Second,
+			WriteTimeout:   2 * time.Minute, // a bind waits for --bind-timeout, a profile takes half a minute
+			IdleTimeout:    2 * time.Minute,
+			MaxHeaderBytes: 64 << 10,
+		}
 		servers = append(servers, s)
 		go func() {
 			if err := s.Serve(l.Listener); !errors.Is(err, http.ErrServerClosed) {
