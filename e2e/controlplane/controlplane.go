@@ -21,6 +21,8 @@ type Options struct {
 	Progress io.Writer
 	// APIServerArgs are added to kube-apiserver's arguments; a later one wins.
 	APIServerArgs []string
+	// Audit has the API server write down every request, for AuditLog.
+	Audit bool
 }
 
 // ControlPlane is a running control plane. Its processes can be acted on at any time.
@@ -34,6 +36,8 @@ type ControlPlane struct {
 	Dir string
 	// URL of the API server.
 	URL string
+	// SchedulerURL is where kube-scheduler serves metrics and profiles; SchedulerPage reads them.
+	SchedulerURL string
 
 	pki       pki
 	tokens    map[string]string // by user

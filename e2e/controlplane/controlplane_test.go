@@ -38,7 +38,7 @@ leaderElection: {leaderElect: false}
 
 // TestControlPlane looks at one control plane from several sides, one after the other.
 func TestControlPlane(t *testing.T) {
-	cp := controlplane.StartT(t, controlplane.Options{})
+	cp := controlplane.StartT(t, controlplane.Options{Audit: true})
 	admin := clientFor(t, cp.Admin())
 
 	t.Run("RBAC", func(t *testing.T) {
@@ -99,6 +99,7 @@ func TestControlPlane(t *testing.T) {
 		}
 	})
 
+	t.Run("audit log", func(t *testing.T) { testAudit(t, cp, admin) }) // it binds a pod itself
 	t.Run("scheduler", func(t *testing.T) { testScheduler(t, cp, admin) })
 }
 
@@ -213,6 +214,11 @@ func testScheduler(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes
 		t.Fatal(err)
 	}
 	eventually(t, "pod waits is bound", bound("waits"))
+	for path, says := range map[string]string{"/metrics": "scheduler_schedule_attempts_total", "/debug/pprof/goroutine?debug=1": "goroutine profile"} {
+		if page, err := cp.SchedulerPage(t.Context(), path); err != nil || !strings.Contains(string(page), says) {
+			t.Errorf("%s: %v, %d bytes without %q", path, err, len(page), says)
+		}
+	}
 
 	if err := cp.Scheduler.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

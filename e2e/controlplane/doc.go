@@ -31,4 +31,6 @@
 //	cp.Etcd.Kill(); cp.Etcd.Start(ctx)
 //
 // The scheduler starts only when told to, by StartScheduler, with the configuration given.
+//
+// With Options.Audit, AuditLog tells who asked what of the API server.
 package controlplane

@@ -30,8 +30,14 @@ func (c *ControlPlane) configure(o Options, programs []string, ports []int) erro
 	if err != nil {
 		return err
 	}
-	c.APIServer = c.process("kube-apiserver", programs[1],
-		append(c.apiServerArgs(api, etcd), o.APIServerArgs...), ready(admin, c.URL+"/readyz"))
+	args := c.apiServerArgs(api, etcd)
+	if o.Audit {
+		args = append(args, c.auditArgs()...)
+		if err := writeFile(c.file("audit-policy.yaml"), []byte(auditPolicy)); err != nil {
+			return err
+		}
+	}
+	c.APIServer = c.process("kube-apiserver", programs[1], append(args, o.APIServerArgs...), ready(admin, c.URL+"/readyz"))
 
 	// That service accounts appear, which WaitForNamespace waits for, shows that it works.
 	c.ControllerManager = c.process("kube-controller-manager", programs[2], c.controllerManagerArgs(), nil)
@@ -41,8 +47,8 @@ func (c *ControlPlane) configure(o Options, programs []string, ports []int) erro
 	if err != nil {
 		return err
 	}
-	c.Scheduler = c.process("kube-scheduler", programs[3], c.schedulerArgs(scheduler),
-		ready(insecure, "https://"+process.Loopback(scheduler)+"/readyz"))
+	c.SchedulerURL = "https://" + process.Loopback(scheduler)
+	c.Scheduler = c.process("kube-scheduler", programs[3], c.schedulerArgs(scheduler), ready(insecure, c.SchedulerURL+"/readyz"))
 	return nil
 }
 

@@ -3,7 +3,10 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 )
 
@@ -23,6 +26,31 @@ func (c *ControlPlane) StartScheduler(ctx context.Context, config []byte) error 
 		return err
 	}
 	return c.Scheduler.Start(ctx)
+}
+
+// SchedulerPage reads a page of the running scheduler: "/metrics", "/debug/pprof/profile?seconds=5".
+func (c *ControlPlane) SchedulerPage(ctx context.Context, path string) ([]byte, error) {
+	client, err := rest.HTTPClientFor(&rest.Config{
+		BearerToken:     c.tokens["admin"],
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true}, // its certificate is its own
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.SchedulerURL+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("kube-scheduler: GET %s: %s: %s", path, answer.Status, body)
+	}
+	return body, err
 }
 
 func withKubeconfig(config []byte, path string) ([]byte, error) {

@@ -51,6 +51,8 @@ func Start(ctx context.Context, config *rest.Config, o Options) (*Simulator, err
 	if o.RestartDelay == 0 {
 		o.RestartDelay = 200 * time.Millisecond
 	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "nodesim" // the API server's audit log should tell a kubelet from a test
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
