@@ -107,10 +107,13 @@ func recordedReruns(p *Play) {
 // liveRerun has the simulated kubelet run a pod's init containers again.
 func liveRerun(p *Play, what string, again func(*nodesim.Simulator, context.Context, *corev1.Pod) error) {
 	pod := steady(p, "live")
+	p.Event(pod, "GPUPlaced", "on node rerun: GPU GPU-rerun-0 20100 MiB at the peak, 5100 MiB in steady state")
+	p.Event(pod, "GPUReleased", "after init container i1: GPU GPU-rerun-0 5100 MiB, was 20100 MiB")
 	p.must(again(p.Cluster.Sim, p.Context(), pod))
 	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
 	p.Logf("%s: %s", pod.Name, what)
 	p.Holds(pod, atPeak)
+	p.Event(pod, "GPURaised", "its init containers run again: GPU GPU-rerun-0 20100 MiB, was 5100 MiB")
 	waiting := p.Submit(waiter(p, "waiter"))
 	p.Pending(waiting, "Insufficient GPU memory")
 

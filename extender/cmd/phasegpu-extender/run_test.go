@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +25,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/notice"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 func TestOptions(t *testing.T) {
@@ -152,6 +155,60 @@ func TestAssembled(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: %s", diff)
+	}
+}
+
+// Both extenders see what happens to pods; the one that leads tells, and nothing of what was before.
+func TestOnlyTheLeaderTells(t *testing.T) {
+	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	o, err := parse([]string{"--identity=me"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := assemble(ctx, o, client, zap.NewNop())
+	until(t, func() bool { return e.ready() == nil })
+	changes := func() string {
+		families, err := e.metrics.Registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if n := m.GetCounter().GetValue(); n > 0 && (f.GetName() == "phasegpu_reservation_changes_total" || f.GetName() == "phasegpu_events_total") {
+					all = append(all, fmt.Sprint(m.GetLabel()[0].GetValue(), " ", n))
+				}
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	now := metav1.Now()
+	live := func(name string) {
+		t.Helper()
+		pod := gpuPod(name, 2000, 1000)
+		pod.Spec.NodeName = "n1"
+		pod.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": "G0,NVIDIA,2000,0:;G0,NVIDIA,1000,0:;"}
+		old := pod.DeepCopy()
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
+		}}
+		e.pod(nil, old, e.book.Observe(kube.LedgerPod(old, o.defaults.Release)))
+		e.pod(old, pod, e.book.Observe(kube.LedgerPod(pod, o.defaults.Release)))
+	}
+	live("before")
+	if got := changes(); got != "" {
+		t.Errorf("beside a scheduler that does not lead: %s", got)
+	}
+	holder, seconds := "me_1", int32(3600)
+	e.lead.Observe(&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &metav1.MicroTime{Time: now.Time}}})
+	if got := changes(); got != "" {
+		t.Errorf("in office: %s", got)
+	}
+	live("after")
+	if got := changes(); got != "GPUReleased 1, released 1" {
+		t.Errorf("then: %s", got)
 	}
 }
 

@@ -37,19 +37,23 @@ func describeDevices(out chan<- *prometheus.Desc) {
 func (s series) devices(v *ledger.View) {
 	last := steadyMiB(v)
 	above := v.OverCommitted()
-	for i, d := range v.Devices {
-		held := v.Held[i]
-		s.gauge(capacity, float64(d.Capacity.MemoryMiB*bytesPerMiB), v.Name, d.UUID)
-		s.gauge(reserved, float64(held.MemoryMiB*bytesPerMiB), v.Name, d.UUID)
-		s.gauge(steady, float64(last[i]*bytesPerMiB), v.Name, d.UUID)
+	for i := range v.Devices {
+		d, held := &v.Devices[i], &v.Held[i]
+		to, ok := s.card(v.Name, d.UUID)
+		if !ok {
+			continue
+		}
+		to.gauge(capacity, float64(d.Capacity.MemoryMiB*bytesPerMiB))
+		to.gauge(reserved, float64(held.MemoryMiB*bytesPerMiB))
+		to.gauge(steady, float64(last[i]*bytesPerMiB))
 		if held.MemoryMiB > last[i] {
-			s.gauge(releasable, float64((held.MemoryMiB-last[i])*bytesPerMiB), v.Name, d.UUID)
+			to.gauge(releasable, float64((held.MemoryMiB-last[i])*bytesPerMiB))
 		}
 		if slices.ContainsFunc(above, func(o ledger.OverCommit) bool { return o.UUID == d.UUID }) {
-			s.gauge(over, float64(max(0, held.MemoryMiB-d.Capacity.MemoryMiB)*bytesPerMiB), v.Name, d.UUID)
+			to.gauge(over, float64(max(0, held.MemoryMiB-d.Capacity.MemoryMiB)*bytesPerMiB))
 		}
-		s.gauge(cores, float64(held.Cores)/wholePercent, v.Name, d.UUID)
-		s.gauge(slots, float64(held.Slots), v.Name, d.UUID)
+		to.gauge(cores, float64(held.Cores)/wholePercent)
+		to.gauge(slots, float64(held.Slots))
 		if !d.Healthy {
 			s.gauge(closed, 1, v.Name, d.UUID, "unhealthy")
 		}

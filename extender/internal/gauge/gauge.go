@@ -46,16 +46,6 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	describeDevices(out)
 }
 
-// series takes the values of gauges.
-type series chan<- prometheus.Metric
-
-func (s series) gauge(d *prometheus.Desc, value float64, labels ...string) {
-	// A label that is not UTF-8 costs its own series, not the scrape.
-	if m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, labels...); err == nil {
-		s <- m
-	}
-}
-
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := series(out)

@@ -119,6 +119,22 @@ func TestNamesFollowPrometheus(t *testing.T) {
 	}
 }
 
+// A UUID that is no text costs its device's series, not the scrape.
+func TestUnreadableUUID(t *testing.T) {
+	book := ledger.New()
+	book.SetNode(ledger.Node{Name: "n1", Devices: []device.Device{{UUID: "G\xff"}, {UUID: "G1"}}})
+	states := []gate.State{}
+	got, err := registry(t, book, &states).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range got {
+		if f.GetName() == "phasegpu_device_memory_capacity_bytes" && (len(f.GetMetric()) != 1 || f.GetMetric()[0].GetLabel()[1].GetValue() != "G1") {
+			t.Errorf("series %v", f.GetMetric())
+		}
+	}
+}
+
 // Case 51: a series ends with its object: the node's with the node, a device's with the device even though
 // pods still hold it, the namespace's with the quota.
 func TestSeriesEndWithTheirObject(t *testing.T) {
