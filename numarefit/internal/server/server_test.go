@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -286,6 +287,16 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 		if want := `phasegpu_numarefit_requests_total{reason="` + string(f.Reason) + `",result="refused"} 0`; !strings.Contains(text, want) {
 			t.Errorf("metrics lack %s", want)
 		}
+	}
+}
+
+func TestNamesFollowPrometheus(t *testing.T) {
+	problems, err := testutil.GatherAndLint(NewMetrics(&Certificate{Log: zap.NewNop()}).Registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 }
 
