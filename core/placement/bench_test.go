@@ -164,7 +164,6 @@ func BenchmarkHardest(b *testing.B) {
 			_, r := s.Fit(n, p)
 			must(b, r != Fits)
 		}
-		b.ReportMetric(float64(s.search.trials), "trials")
 	})
 	b.Run("by=peer", func(b *testing.B) {
 		for b.Loop() {

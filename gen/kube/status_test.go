@@ -61,23 +61,3 @@ func TestStatus(t *testing.T) {
 		})
 	}
 }
-
-func BenchmarkLedgerPod(b *testing.B) {
-	pod := bound("p", []corev1.Container{container("i", "nvidia.com/gpumem", "20"), sidecar("s")}, []corev1.Container{container("a", "nvidia.com/gpumem", "5")},
-		nvidiaRecord, "G,NVIDIA,20,0:;;G,NVIDIA,5,0:;")
-	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2), running("s", 2)}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{running("a", 3)}
-	b.Run("Status", func(b *testing.B) {
-		b.ReportAllocs()
-		classes := kube.Classes(&pod.Spec)
-		for b.Loop() {
-			classes.Progress(kube.Status(pod))
-		}
-	})
-	b.Run("LedgerPod", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			kube.LedgerPod(pod, 0)
-		}
-	})
-}

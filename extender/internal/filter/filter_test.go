@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -347,4 +348,20 @@ func (b broken) Node(name string) *ledger.View {
 		panic("a bug")
 	}
 	return b.Book.Node(name)
+}
+
+// threePhases is a pod of an init container, a sidecar and an app with the given memory in MiB.
+func threePhases(name string, init, sidecar, app int64) *corev1.Pod {
+	always := corev1.ContainerRestartPolicyAlways
+	asks := func(name string, mib int64) corev1.Container {
+		return corev1.Container{Name: name, Image: "registry.example/" + name + ":1", Resources: corev1.ResourceRequirements{
+			Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI), "cpu": resource.MustParse("1")},
+		}}
+	}
+	s := asks("sidecar", sidecar)
+	s.RestartPolicy = &always
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
+		Spec:       corev1.PodSpec{InitContainers: []corev1.Container{asks("init", init), s}, Containers: []corev1.Container{asks("app", app)}},
+	}
 }
