@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
@@ -32,12 +33,31 @@ func programs(root string) string { return filepath.Join(root, "bin", "e2e") }
 // Audit runs `kubectl phasegpu audit` on the cluster. Drift is an error that says what it printed. Call it when
 // AwaitAudit has seen that the books are quiet.
 func (c *Cluster) Audit(ctx context.Context) error {
-	dir := programs(c.Root)
-	kubeconfig, err := c.Kubeconfig(dir)
+	kubeconfig, err := c.Kubeconfig(programs(c.Root))
 	if err != nil {
 		return err
 	}
-	if out, err := command(ctx, filepath.Join(dir, "kubectl-phasegpu"), "audit", "--kubeconfig="+kubeconfig, "--context="+contextName); err != nil {
+	return c.audit(ctx, kubeconfig)
+}
+
+// AuditAs is Audit by who has a token. It writes a kubeconfig into a folder.
+func (c *Cluster) AuditAs(ctx context.Context, token, dir string) error {
+	raw, err := c.kubeconfig.RawConfig()
+	if err != nil {
+		return err
+	}
+	raw.CurrentContext = contextName
+	raw.AuthInfos = map[string]*clientcmdapi.AuthInfo{raw.Contexts[contextName].AuthInfo: {Token: token}}
+	path := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(raw, path); err != nil {
+		return err
+	}
+	return c.audit(ctx, path)
+}
+
+func (c *Cluster) audit(ctx context.Context, kubeconfig string) error {
+	kubectl := filepath.Join(programs(c.Root), "kubectl-phasegpu")
+	if out, err := command(ctx, kubectl, "audit", "--kubeconfig="+kubeconfig, "--context="+contextName); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil

@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/kind"
 	"github.com/phasegpu/phasegpu/e2e/stack"
@@ -40,6 +42,7 @@ func TestReinstall(t *testing.T) {
 		}
 	})
 	s.Must(script(t.Context(), s, "undeploy"))
+	nobodyRefuses(s)
 	s.Ended(s.Submit(plain(s, "plain")), corev1.PodSucceeded)
 	s.Delete(leaving)
 	runsOn(s, loading)
@@ -54,6 +57,33 @@ func TestReinstall(t *testing.T) {
 	s.Finish(loading, "load", 0)
 	s.Must(s.Cluster.CheckRecord(t.Context(), s.Running(loading, "train")))
 	s.Reserved(kind.CardA, 4500)
+}
+
+// nobodyRefuses expects that nothing on the cluster would keep a pod from being created, or its namespace from going.
+func nobodyRefuses(s *kind.Story) {
+	s.Helper()
+	webhooks, err := s.Cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.Context(), metav1.ListOptions{})
+	s.Must(err)
+	for _, w := range webhooks.Items {
+		if strings.Contains(w.Name, "phasegpu") {
+			s.Errorf("MutatingWebhookConfiguration %s is left", w.Name)
+		}
+	}
+	policies, err := s.Cluster.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(s.Context(), metav1.ListOptions{})
+	s.Must(err)
+	for _, p := range policies.Items {
+		if strings.Contains(p.Name, "phasegpu") {
+			s.Errorf("ValidatingAdmissionPolicy %s is left", p.Name)
+		}
+	}
+	s.Must(s.Cluster.DryRun(s.Context(), s.Pod("with-devices", stack.App("app", stack.GPU(1, 1000)))))
+	pods, err := s.Cluster.Client.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{})
+	s.Must(err)
+	for _, p := range pods.Items {
+		if len(p.Finalizers) > 0 || len(p.Spec.SchedulingGates) > 0 {
+			s.Errorf("pod %s has finalizers %q and gates %v", p.Name, p.Finalizers, p.Spec.SchedulingGates)
+		}
+	}
 }
 
 // books are what the extender shows, without what counts changes.

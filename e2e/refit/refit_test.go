@@ -2,8 +2,11 @@ package refit
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +31,7 @@ func TestRefit(t *testing.T) {
 	t.Run("real tokens", s.tokens)
 	t.Run("pods in the wrong state", s.states)
 	t.Run("the service writes records and nothing else", s.rights)
+	t.Run("slow clients and old TLS", s.clients)
 	t.Run("a patch names the pod as it was read", s.preconditions)
 }
 
@@ -267,6 +271,18 @@ func (s *site) rights(t *testing.T) {
 	s.Sim.Resume("rights")
 	must(t, s.Sim.AwaitRunning(ctx, pod, "app"))
 	must(t, s.AwaitAudit(ctx))
+}
+
+// Clients that keep the service waiting, or would have it speak old versions of TLS, get nowhere.
+func (s *site) clients(t *testing.T) {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.CA())
+	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	must(t, stack.Together(
+		func() error { return stack.OldTLS(t.Context(), s.refit.URL, config) },
+		func() error { return stack.SlowClients(t.Context(), s.refit.URL, http.MethodPost, refit.Path, config) },
+		func() error { return stack.SlowClients(t.Context(), s.refit.Health, http.MethodGet, "/metrics", nil) },
+	))
 }
 
 // What package decide counts on: a patch that names an older resourceVersion is a conflict, also one that names

@@ -35,6 +35,9 @@ func TestBadInput(t *testing.T) {
 		{"records", records},
 		{"inventories", inventories},
 		{"bodies", bodies},
+		{"clients", clients},
+		{"direct", direct},
+		{"opt-outs", optOuts},
 		{"devices", devices},
 		{"node-gone", nodeGone},
 	} {

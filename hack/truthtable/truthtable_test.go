@@ -8,44 +8,61 @@ import (
 	"testing"
 )
 
-// Every row names a test: `folder` `TestName`, and perhaps `a case within it`, which the folder's tests have as
-// a string.
+// Every row of a table whose last column is "test" names at least one: `folder` `TestName`, and perhaps `a case within
+// it`, which a file of the folder has as a string; several with "; " between them.
 func TestNamedTestsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(root, "docs", "refit.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reference := regexp.MustCompile("^`([a-z0-9/]+)` `(Test[A-Za-z0-9]+)`(?: `([^`]+)`)?$")
-	rows := 0
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|--") || strings.TrimSpace(cells[0]) == "situation" {
-			continue
+	for name, least := range map[string]int{"refit.md": 50, "security.md": 40} {
+		text, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil {
+			t.Fatal(err)
 		}
-		rows++
-		match := reference.FindStringSubmatch(strings.TrimSpace(cells[len(cells)-1]))
-		if len(cells) != 3 || match == nil {
-			t.Errorf("no situation, outcome and test: %s", line)
-			continue
+		rows, tested := 0, false
+		for line := range strings.Lines(string(text)) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			last := strings.TrimSpace(cells[len(cells)-1])
+			switch {
+			case !strings.HasPrefix(line, "|"):
+				tested = false
+			case strings.HasPrefix(line, "|--"):
+			case last == "test":
+				tested = true
+			case tested:
+				rows++
+				if len(cells) != 3 {
+					t.Errorf("%s: %d cells, want 3: %s", name, len(cells), line)
+				}
+				for reference := range strings.SplitSeq(last, "; ") {
+					exists(t, root, name, reference)
+				}
+			}
 		}
-		tests := sources(t, filepath.Join(root, match[1]))
-		if !strings.Contains(tests, "\nfunc "+match[2]+"(") {
-			t.Errorf("%s has no %s", match[1], match[2])
+		if rows < least {
+			t.Errorf("%s: %d rows were found", name, rows)
 		}
-		if match[3] != "" && !strings.Contains(tests, `"`+match[3]+`"`) {
-			t.Errorf("the tests of %s have no case %q", match[1], match[3])
-		}
-	}
-	if rows < 50 {
-		t.Errorf("%d rows were found", rows)
 	}
 }
 
-// sources returns the test files of a folder, one after the other.
+func exists(t *testing.T, root, name, reference string) {
+	t.Helper()
+	match := regexp.MustCompile("^`([a-z0-9/-]+)` `(Test[A-Za-z0-9]+)`(?: `([^`]+)`)?$").FindStringSubmatch(reference)
+	if match == nil {
+		t.Errorf("%s: %q names no test", name, reference)
+		return
+	}
+	tests := sources(t, filepath.Join(root, match[1]))
+	if !strings.Contains(tests, "\nfunc "+match[2]+"(") {
+		t.Errorf("%s: %s has no %s", name, match[1], match[2])
+	}
+	if match[3] != "" && !strings.Contains(tests, `"`+match[3]+`"`) {
+		t.Errorf("%s: %s has no case %q", name, match[1], match[3])
+	}
+}
+
+// sources returns the files of a folder, one after the other: a test's cases may be in any.
 func sources(t *testing.T, folder string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
