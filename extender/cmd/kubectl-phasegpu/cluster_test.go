@@ -80,10 +80,12 @@ func api(t *testing.T) *httptest.Server {
 		}
 		parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
 		namespace := ""
-		if parts[0] == "namespaces" {
+		if parts[0] == "namespaces" && len(parts) > 1 {
 			namespace, parts = parts[1], parts[2:]
 		}
 		switch {
+		case parts[0] == "namespaces":
+			answer("NamespaceList", corev1.NamespaceList{Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "ml"}}, {ObjectMeta: metav1.ObjectMeta{Name: "team"}}}})
 		case parts[0] == "nodes" && len(parts) == 2:
 			answer("Node", nodes.Items[0])
 		case parts[0] == "nodes":

@@ -7,6 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/extender/internal/timeline"
 )
 
 // vector is one example of core/testdata/vectors: a pod and what explain must say about it.
@@ -79,5 +83,71 @@ func TestExplainAgreesWithTheVectors(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What the timeline says is reserved in the present phase is what the vectors say is reserved now, and it is what
+// the ends that are to come will release.
+func TestTimelineAgreesWithTheVectors(t *testing.T) {
+	paths, err := filepath.Glob("../../../core/testdata/vectors/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%d files of vectors found: %v", len(paths), err)
+	}
+	told := 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var vectors []vector
+		if err := json.Unmarshal(text, &vectors); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, v := range vectors {
+			release, err := phase.ParseRelease(v.Release)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pod corev1.Pod
+			if err := json.Unmarshal(v.Pod, &pod); err != nil {
+				t.Fatal(err)
+			}
+			got, err := timeline.Of(&pod, release, noon())
+			if err != nil {
+				t.Fatalf("%s: %v", v.Name, err)
+			}
+			if got.Current == nil {
+				continue
+			}
+			told++
+			if *got.Current != v.Want.CompletedInits {
+				t.Errorf("%s: %s: in phase %d, want %d", path, v.Name, *got.Current, v.Want.CompletedInits)
+			}
+			want, reserved, releasing := map[string]any{}, map[string]any{}, map[string]float64{}
+			for _, d := range v.Want.Reserved.PerDevice {
+				want[d["uuid"].(string)] = d["memoryMiB"]
+			}
+			for _, h := range got.Phases[*got.Current].Reserved {
+				reserved[h.UUID] = float64(*h.MemoryMiB)
+			}
+			for _, r := range got.Releases {
+				for _, h := range r.Gives {
+					if !r.Done {
+						releasing[h.UUID] += float64(*h.MemoryMiB)
+					}
+				}
+			}
+			if diff := cmp.Diff(want, reserved); diff != "" {
+				t.Errorf("%s: %s: -want +got\n%s", path, v.Name, diff)
+			}
+			for uuid, memory := range releasing {
+				if want[uuid] != memory {
+					t.Errorf("%s: %s: %v MiB of %s will be released, %v are reserved", path, v.Name, memory, uuid, want[uuid])
+				}
+			}
+		}
+	}
+	if told < 20 {
+		t.Errorf("only %d vectors were told", told)
 	}
 }

@@ -140,16 +140,20 @@ func (d *drawing) releases() {
 		for i := range r.Gives {
 			gives = append(gives, r.Gives[i].given())
 		}
-		when := "when init " + r.After + " ends"
-		if r.After == "" {
+		mark, verb, when := " ", "will release ", "when init "+r.After+" ends"
+		switch {
+		case r.After == "" && r.Done:
+			when = "when it ended"
+		case r.After == "":
 			when = "when it ends"
+		case r.Done:
+			when = "after init " + r.After + " ended"
 		}
-		mark, verb := " ", "will release "
+		if r.Done {
+			mark, verb = d.screen.Paint(render.Green, d.glyphs.Tick), "released "
+		}
 		if r.At != nil {
-			mark, verb, when = d.screen.Paint(render.Green, d.glyphs.Tick), "released ", d.at(r.At)+", "+strings.Replace(strings.Replace(when, "when", "after", 1), "ends", "ended", 1)
-			when = strings.Replace(when, "after it ended", "when it ended", 1)
-		} else if r.After == "" && d.Ended {
-			mark, verb, when = d.screen.Paint(render.Green, d.glyphs.Tick), "released ", "when it ended"
+			when = d.at(r.At) + ", " + when
 		}
 		d.out.Line("  ", mark, " ", verb, strings.Join(gives, ", "), ": ", when)
 	}

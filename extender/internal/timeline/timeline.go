@@ -75,7 +75,8 @@ type Holding struct {
 // Release is what the end of a phase gave back, or will.
 type Release struct {
 	After string     `json:"after"` // the init container, "" for the pod's end
-	At    *time.Time `json:"at"`    // null while it is to come
+	Done  bool       `json:"done"`
+	At    *time.Time `json:"at"` // null while it is to come, and when the status does not say
 	Gives []Holding  `json:"gives"`
 }
 
@@ -275,8 +276,8 @@ func (t *teller) releases() []Release {
 		after := t.classes.First(phase.Progress{Inits: k}, t.release)
 		r := Release{After: kube.Container(&t.pod.Spec, t.classes.InitPosition(k-1)).Name, Gives: t.given(before, after)}
 		before = after
-		if _, to := t.times(k - 1); t.state(k-1) == Over {
-			r.At = to
+		if r.Done = t.state(k-1) == Over; r.Done {
+			_, r.At = t.times(k - 1)
 		}
 		if len(r.Gives) > 0 {
 			releases = append(releases, r)
@@ -284,10 +285,10 @@ func (t *teller) releases() []Release {
 	}
 	last := Release{Gives: t.given(before, phase.None)}
 	if t.progress.Terminal {
-		last.At = t.end()
+		last.Done, last.At = true, t.end()
 		// A pod that gave up in a phase gives back all that it still held in it.
 		last.Gives = t.given(t.classes.First(phase.Progress{Inits: t.progress.Inits}, t.release), phase.None)
-		releases = slices.DeleteFunc(releases, func(r Release) bool { return r.At == nil })
+		releases = slices.DeleteFunc(releases, func(r Release) bool { return !r.Done })
 	}
 	if len(last.Gives) > 0 {
 		releases = append(releases, last)

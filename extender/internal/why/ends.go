@@ -185,7 +185,7 @@ func (q *query) quotaRemedies(s *Shortage) []Remedy {
 	if s.Unreadable != "" {
 		return []Remedy{{Kind: "quota", Nodes: []string{}, Events: []Event{}, Text: fmt.Sprintf("mend what cannot be read for %s: %s", where, s.Unreadable)}}
 	}
-	all := []Remedy{{Kind: "quota", Nodes: []string{}, Events: []Event{}, Text: fmt.Sprintf("raise %s by %d, to %d", where, s.RaiseBy, s.RaiseTo)}}
+	all := []Remedy{{Kind: "quota", Nodes: []string{}, Events: []Event{}, Text: fmt.Sprintf("raise %s by %s%d, to %d", where, s.atLeast(), s.RaiseBy, s.RaiseTo)}}
 	amount := func(r Release) int64 {
 		if s.dimension == ledger.Cores {
 			return r.Cores

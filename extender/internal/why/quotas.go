@@ -17,9 +17,11 @@ type Shortage struct {
 	Family   string `json:"family"`
 	Unit     string `json:"unit"` // MiB or %
 	Asked    int64  `json:"asked"`
-	Used     int64  `json:"used"`
-	Max      int64  `json:"max"`
-	Missing  int64  `json:"missing"`
+	// AtLeast tells that the pod may be charged more where it fits, which only a device can settle.
+	AtLeast bool  `json:"atLeast,omitempty"`
+	Used    int64 `json:"used"`
+	Max     int64 `json:"max"`
+	Missing int64 `json:"missing"`
 	// RaiseBy and RaiseTo are what the key would have to grow by and to, in its own unit.
 	RaiseBy int64 `json:"raiseBy"`
 	RaiseTo int64 `json:"raiseTo"`
@@ -96,16 +98,19 @@ func (q *query) inNamespace(quota *ledger.Quota) []*ledger.Entry {
 // overQuota is the reason of a node on whose devices, of all that fit, the pod would exceed a quota.
 const overQuota = "Exceeded quota with the devices of this node"
 
-// chargedOn holds the quotas against a pod whose charge only a device can settle. Nodes on which it would exceed one
-// refuse it; when they are all of those that fit, the quotas are short by what it takes on the best.
-func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal, known map[string]bool) ([]string, []fit.Refusal) {
-	settled := true
+// settled reports whether all is known of what a pod charges, by family, before it has devices.
+func settled(known map[string]bool) bool {
 	for _, k := range known {
-		settled = settled && k
+		if !k {
+			return false
+		}
 	}
-	if n := q.Cluster.Namespace(q.Pod.Namespace); settled || n == nil || len(n.Quotas) == 0 {
-		return fits, refusals
-	}
+	return true
+}
+
+// chargedOn holds the quotas against a pod whose charge only a device can settle. Nodes on which it would exceed one
+// refuse it; when they are all of those that fit, the quotas are short by what it takes where that is least.
+func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal) ([]string, []fit.Refusal) {
 	var open []string
 	var over []fit.Refusal
 	var best []Shortage
@@ -119,16 +124,24 @@ func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal, know
 			open = append(open, node)
 			continue
 		}
-		if best == nil {
+		if best == nil || sum(short) < sum(best) {
 			best = short
 		}
 		s := &short[0]
 		over = append(over, fit.Refusal{Node: node, Reason: overQuota, Sentence: fmt.Sprintf(
 			"%s: asked %d + %d used > %d %s (ResourceQuota %s, %s)", overQuota, s.Asked, s.Used, s.Max, s.Unit, s.Quota, s.Resource)})
 	}
-	if len(open) == 0 && best != nil {
+	if len(open) == 0 {
 		r.Quotas = append(r.Quotas, best...)
 		return fits, refusals
 	}
 	return open, append(refusals, over...)
+}
+
+// sum is how much is missing in all.
+func sum(short []Shortage) (missing int64) {
+	for i := range short {
+		missing += short[i].Missing
+	}
+	return missing
 }

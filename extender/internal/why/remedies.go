@@ -23,6 +23,9 @@ type Remedy struct {
 	Text   string   `json:"text"`
 	Nodes  []string `json:"nodes"`  // on which it then fits, some of them
 	Events []Event  `json:"events"` // that have to happen, all of them
+	// MemoryMiB or Cores (percent) is the most that it may ask for, per device, when the kind is ask.
+	MemoryMiB int64 `json:"memoryMiB,omitempty"`
+	Cores     int64 `json:"cores,omitempty"`
 }
 
 // Event is the end of an init container, or of a pod.
@@ -109,8 +112,10 @@ func (q *query) less() []Remedy {
 				who = append(who, fmt.Sprintf("%s (now %s)", q.container(i), kind.words(&r)))
 			}
 		}
-		return []Remedy{{Kind: "ask", Nodes: nodes, Events: []Event{}, Text: fmt.Sprintf("ask for at most %s in %s: it then fits on %s",
-			kind.amount(limit), and(who), strings.Join(nodes, ", "))}}
+		r := Remedy{Kind: "ask", Nodes: nodes, Events: []Event{}, Text: fmt.Sprintf("ask for at most %s in %s: it then fits on %s",
+			kind.amount(limit), and(who), strings.Join(nodes, ", "))}
+		kind.tell(&r, limit)
+		return []Remedy{r}
 	}
 	return nil
 }
@@ -221,6 +226,7 @@ func and(words []string) string {
 type capped interface {
 	of(*device.Request) int64
 	limit(r *device.Request, at int64)
+	tell(r *Remedy, limit int64)
 	amount(int64) string
 	words(*device.Request) string
 }
@@ -244,6 +250,7 @@ func (m memory) of(r *device.Request) int64 {
 }
 
 func (memory) limit(r *device.Request, at int64) { r.MemoryMiB, r.MemoryPercent = at, 0 }
+func (memory) tell(r *Remedy, limit int64)       { r.MemoryMiB = limit }
 func (memory) amount(n int64) string             { return fmt.Sprintf("%d MiB per device", n) }
 func (memory) words(r *device.Request) string {
 	switch {
@@ -260,6 +267,7 @@ type cores struct{}
 
 func (cores) of(r *device.Request) int64        { return r.Cores }
 func (cores) limit(r *device.Request, at int64) { r.Cores = at }
+func (cores) tell(r *Remedy, limit int64)       { r.Cores = limit }
 func (cores) amount(n int64) string             { return fmt.Sprintf("%d %% of each device's cores", n) }
 func (cores) words(r *device.Request) string    { return fmt.Sprintf("%d %%", r.Cores) }
 

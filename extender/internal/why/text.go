@@ -91,7 +91,7 @@ func (d *drawing) quota(s *Shortage) {
 		return
 	}
 	d.out.Line("  ", d.screen.Paint(render.Red, d.glyphs.Refused), " ", line,
-		fmt.Sprintf("asked %d in its largest phase + %d used > %d %s, %d too much", s.Asked, s.Used, s.Max, s.Unit, s.Missing))
+		fmt.Sprintf("asked %s%d in its largest phase + %d used > %d %s, %d too much", s.atLeast(), s.Asked, s.Used, s.Max, s.Unit, s.Missing))
 	percent := s.Unit == "%"
 	d.holders(s.Holders, func(a page.Amount) string {
 		if percent {
@@ -99,6 +99,13 @@ func (d *drawing) quota(s *Shortage) {
 		}
 		return fmt.Sprintf("%d MiB", a.MemoryMiB)
 	}, "      ")
+}
+
+func (s *Shortage) atLeast() string {
+	if s.AtLeast {
+		return "at least "
+	}
+	return ""
 }
 
 func (d *drawing) fits() {

@@ -171,10 +171,14 @@ func (r *Report) waiting(question *Question) {
 		r.hinder("request", "what it asks for cannot be read, so it is placed nowhere: %s", err.Error())
 		return
 	}
-	r.Quotas = append(r.Quotas, q.shortages(charges)...)
 	fits, refusals := q.Cluster.Ask(pod, q.asked)
-	if len(r.Quotas) == 0 {
-		fits, refusals = q.chargedOn(r, fits, refusals, known)
+	if settled(known) || len(fits) == 0 {
+		r.Quotas = append(r.Quotas, q.shortages(charges)...)
+		for i := range r.Quotas {
+			r.Quotas[i].AtLeast = !settled(known)
+		}
+	} else {
+		fits, refusals = q.chargedOn(r, fits, refusals)
 	}
 	r.Fits, refusals = q.gates(r, fits, refusals)
 	q.refused = map[string]*fit.Refusal{}
