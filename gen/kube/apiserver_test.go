@@ -27,8 +27,10 @@ type apiServer struct {
 	closed  bool
 	objects map[string]map[string]metav1.Object // by resource and key
 	history []event
-	pods    string // the field selector of the last request for pods
-	deaf    bool   // streams tell of no change
+	pods    string          // the field selector of the last request for pods
+	pages   []int           // what each page of a list had
+	pinned  []metav1.Object // what is left of a list in pages
+	deaf    bool            // streams tell of no change
 	server  *httptest.Server
 }
 
@@ -143,14 +145,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if query.Get("watch") != "true" && query.Get("watch") != "1" {
-		var items []metav1.Object
-		for _, o := range s.objects[resource] {
-			items = append(items, o)
-		}
-		write(w, map[string]any{
-			"kind": kindOf(resource) + "List", "apiVersion": "v1", "items": items,
-			"metadata": map[string]string{"resourceVersion": strconv.Itoa(s.version)},
-		})
+		s.list(w, resource, query.Get("limit"), query.Get("continue"))
 		return
 	}
 	from, _ := strconv.Atoi(query.Get("resourceVersion"))
@@ -190,6 +185,41 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.(http.Flusher).Flush()
 		s.changed.Wait()
 	}
+}
+
+// list answers a list, or a page of it. A later page is of the moment of the first, whose version is the token.
+func (s *apiServer) list(w http.ResponseWriter, resource, limit, token string) {
+	at := token
+	if token == "" {
+		at, s.pinned = strconv.Itoa(s.version), nil
+		for _, o := range s.objects[resource] {
+			s.pinned = append(s.pinned, o)
+		}
+	} else if s.pinned == nil {
+		w.WriteHeader(http.StatusGone)
+		write(w, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410})
+		return
+	}
+	items := s.pinned
+	if n, err := strconv.Atoi(limit); err == nil && n < len(items) {
+		items = items[:n]
+	}
+	s.pinned = s.pinned[len(items):]
+	meta := map[string]string{"resourceVersion": at}
+	if len(s.pinned) > 0 {
+		meta["continue"] = at
+	}
+	if limit != "" {
+		s.pages = append(s.pages, len(items))
+	}
+	write(w, map[string]any{"kind": kindOf(resource) + "List", "apiVersion": "v1", "items": items, "metadata": meta})
+}
+
+// expire forgets the rest of a list.
+func (s *apiServer) expire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pinned = nil
 }
 
 func write(w http.ResponseWriter, v any) {

@@ -14,45 +14,42 @@ import (
 
 // pod tells the book a change of a pod. Either may be nil, or a pod without devices.
 func (f *Feed) pod(o, n any) {
-	old, new := tracked(o), tracked(n)
+	old, new := knownOf(o), knownOf(n)
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
-	if old != nil && (new == nil || new.UID != old.UID) { // gone; a new pod may have its name
-		f.o.OnPod(old, nil, f.forget(string(old.UID)))
+	if old != nil && old.uid != new.id() { // gone; a new pod may have its name
+		f.forget(old)
 		f.saw(old)
 		old = nil
 	}
 	if new == nil {
 		return
 	}
-	truth := LedgerPod(new, f.o.Release)
-	f.o.OnPod(old, new, f.book.Observe(truth))
+	pod := new.pod
+	new.pod = nil
+	truth := LedgerPod(pod, f.o.Release)
+	before := f.book.Pod(truth.UID)
+	f.o.OnPod(old.object(), pod, before, f.book.Observe(truth))
 	f.saw(new)
-	f.report(new, PodProblem(new, &truth, f.o.Release), func() error {
-		if old == nil {
-			return nil
+	if err := PodProblem(pod, &truth, f.o.Release); err != nil {
+		if new.problem = err.Error(); old == nil || old.problem != new.problem {
+			f.o.OnProblem(pod, err)
 		}
-		truth := LedgerPod(old, f.o.Release)
-		return PodProblem(old, &truth, f.o.Release)
-	})
+	}
 }
 
 // saw notes that the book has been told of a change of a pod. A list tells in no order of versions.
-func (f *Feed) saw(pod *corev1.Pod) { f.seen.Store(max(f.seen.Load(), version(pod.ResourceVersion))) }
+func (f *Feed) saw(pod *known) { f.seen.Store(max(f.seen.Load(), version(pod.version))) }
 
-// forget takes off the books what they hold for a pod; Relist may have done so before its end was seen.
-func (f *Feed) forget(uid string) ledger.Delta {
-	if f.book.Pod(uid) == nil {
-		return ledger.Delta{}
+// forget takes off the books what they hold for a pod that is gone, and tells so; Relist may have done the first
+// before the end was seen.
+func (f *Feed) forget(pod *known) {
+	var d ledger.Delta
+	before := f.book.Pod(string(pod.uid))
+	if before != nil {
+		d, _ = f.book.Forget(string(pod.uid)) // no error: nobody else forgets bound pods
 	}
-	d, _ := f.book.Forget(uid) // no error: nobody else forgets bound pods
-	return d
-}
-
-// tracked returns the pod in what a watch delivers, nil for one without devices.
-func tracked(object any) *corev1.Pod {
-	pod, _ := object.(*corev1.Pod)
-	return pod
+	f.o.OnPod(pod.object(), nil, before, d)
 }
 
 // PodProblem returns what keeps a bound pod, of which LedgerPod told the truth, from being accounted for as it

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -10,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -19,17 +19,18 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// FeedOptions are a feed's default release policy, what it leaves out and whom it tells. The functions are optional and must
-// not block; the objects they get are reduced by Transform and read only. OnPod is called by one
-// goroutine at a time, and so are OnNode and OnQuota; each may be called beside the others, and OnProblem
-// by any of them.
+// FeedOptions are a feed's default release policy, what it leaves out and whom it tells. The functions are
+// optional and must not block; the objects they get are reduced as by Transform and read only. OnPod is called
+// by one goroutine at a time, and so are OnNode and OnQuota; each may be called beside the others, and
+// OnProblem by any of them.
 type FeedOptions struct {
 	Release phase.Release
 	// WithoutNodes leaves the nodes out, for books of which only the namespaces are read.
 	WithoutNodes bool
-	// OnPod is told of every change of a bound pod with devices, after the book. old is nil for a new
-	// pod, new for one that is gone.
-	OnPod func(old, new *corev1.Pod, d ledger.Delta)
+	// OnPod is told of every change of a bound pod with devices, after the book. old is nil for a new pod,
+	// new for one that is gone. Of old there is namespace, name and UID: what it was, the book's entry
+	// before the change tells, which is nil when the book held nothing.
+	OnPod func(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta)
 	// OnNode and OnQuota are told what a change of a node or a quota changed in the books.
 	OnNode, OnQuota func(d ledger.Delta)
 	// OnProblem is told what cannot be read or accounted for in a *corev1.Pod, *corev1.Node or
@@ -61,7 +62,7 @@ func Config(c *rest.Config) *rest.Config {
 // NewFeed returns a feed that has not begun.
 func NewFeed(client kubernetes.Interface, book *ledger.Book, o FeedOptions) *Feed {
 	if o.OnPod == nil {
-		o.OnPod = func(_, _ *corev1.Pod, _ ledger.Delta) {}
+		o.OnPod = func(_, _ *corev1.Pod, _ *ledger.Entry, _ ledger.Delta) {}
 	}
 	if o.OnNode == nil {
 		o.OnNode = func(ledger.Delta) {}
@@ -76,11 +77,11 @@ func NewFeed(client kubernetes.Interface, book *ledger.Book, o FeedOptions) *Fee
 		client: client, book: book, o: o,
 		pods: informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, bound),
 	}
-	f.watch(f.pods, f.pod)
+	f.watch(f.pods, f.keep, f.pod)
 	if !o.WithoutNodes {
-		f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), f.node)
+		f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), Transform, f.node)
 	}
-	f.watch(informers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}), f.quota)
+	f.watch(informers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}), Transform, f.quota)
 	return f
 }
 
@@ -90,9 +91,9 @@ func bound(o *metav1.ListOptions) {
 }
 
 // watch has an informer tell its changes: old is nil for a new object, new for one that is gone.
-func (f *Feed) watch(informer cache.SharedIndexInformer, change func(old, new any)) {
+func (f *Feed) watch(informer cache.SharedIndexInformer, reduce cache.TransformFunc, change func(old, new any)) {
 	// Neither can fail: the informer has not begun.
-	_ = informer.SetTransform(Transform)
+	_ = informer.SetTransform(reduce)
 	told, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { change(nil, object) },
 		UpdateFunc: change,
@@ -132,42 +133,8 @@ func (f *Feed) Synced() bool {
 // included: the book has been told of it and of all before it.
 func (f *Feed) Seen() uint64 { return f.seen.Load() }
 
-// Pod returns a pod that has a node and devices as the watch last showed it, reduced and read only; nil
-// when it showed none.
-func (f *Feed) Pod(namespace, name string) *corev1.Pod {
+// UID returns the UID of a pod that has a node and devices as the watch last showed it, "" when it showed none.
+func (f *Feed) UID(namespace, name string) types.UID {
 	object, _, _ := f.pods.GetStore().GetByKey(namespace + "/" + name)
-	return tracked(object)
-}
-
-// Relist lists the pods that have a node from the API server itself, not from a cache, and makes the
-// book agree with that. What the watch delivers later but is older is then known to be late. told gets the
-// listed pods with devices, reduced, and what changed in the books, before any event that comes later: who
-// keeps something beside the books must not be told of an event first and of the older list then. It must
-// not block. Pods that the watch has not shown yet are followed until it has, or they are gone, or ctx ends.
-//
-// Nobody may assume or withdraw pods meanwhile.
-func (f *Feed) Relist(ctx context.Context, told func(pods []*corev1.Pod, changed []ledger.Delta)) error {
-	f.feeding.Lock()
-	defer f.feeding.Unlock()
-	var o metav1.ListOptions
-	bound(&o)
-	list, err := f.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
-	if err != nil {
-		return fmt.Errorf("listing bound pods: %w", err)
-	}
-	var pods, ahead []*corev1.Pod
-	var truths []ledger.Pod
-	for i := range list.Items {
-		if pod := &list.Items[i]; Tracked(pod) {
-			reduced := reducePod(pod)
-			pods = append(pods, reduced)
-			if !f.shown(pod) {
-				ahead = append(ahead, reduced)
-			}
-			truths = append(truths, LedgerPod(pod, f.o.Release))
-		}
-	}
-	told(pods, f.book.Replace(truths, version(list.ResourceVersion)))
-	go f.settle(ctx, ahead)
-	return nil
+	return knownOf(object).id()
 }

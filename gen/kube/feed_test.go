@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,7 @@ func feed(t *testing.T, client kubernetes.Interface) (*kube.Feed, *ledger.Book, 
 	book, told := ledger.New(), &log{}
 	f := kube.NewFeed(client, book, kube.FeedOptions{
 		Release: phase.PerInit,
-		OnPod: func(old, new *corev1.Pod, d ledger.Delta) {
+		OnPod: func(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta) {
 			told.mu.Lock()
 			defer told.mu.Unlock()
 			line := fmt.Sprintf("%s→%s", uid(old), uid(new))
@@ -83,7 +84,7 @@ func uid(p *corev1.Pod) types.UID {
 }
 
 // eventually waits for a condition, for a minute at most.
-func eventually(t *testing.T, condition func() bool, what string) {
+func eventually(t testing.TB, condition func() bool, what string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -127,8 +128,8 @@ func TestFeed(t *testing.T) {
 	if server.pods != "spec.nodeName!=" {
 		t.Errorf("pods are watched by field selector %q, want spec.nodeName!=", server.pods)
 	}
-	if f.Pod("team", "p") == nil || f.Pod("team", "plain") != nil || f.Pod("team", "none") != nil {
-		t.Error("Pod must return the pods with devices and no others")
+	if f.UID("team", "p") != "u1" || f.UID("team", "plain") != "" || f.UID("team", "none") != "" {
+		t.Error("UID must tell of the pods with devices and no others")
 	}
 
 	done := gpu("p", "u1")
@@ -257,17 +258,14 @@ func TestRelist(t *testing.T) {
 	server.put(gpu("p", "u1"))
 	server.put(gpu("q", "u2"))
 	f, book, _ := feed(t, client)
-	var changed []ledger.Delta
-	var pods []*corev1.Pod
+	var pods []types.UID
 	server.disconnect(func() { server.remove(gpu("q", "u2")) })
-	err := f.Relist(t.Context(), func(p []*corev1.Pod, d []ledger.Delta) {
-		pods, changed = p, d
-	})
+	changed, err := f.Relist(t.Context(), func(p *corev1.Pod) { pods = append(pods, p.UID) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(pods) != 1 || pods[0].UID != "u1" || len(changed) > 1 {
-		t.Errorf("listed %d pods and %d changes", len(pods), len(changed))
+	if diff := cmp.Diff([]types.UID{"u1"}, pods); diff != "" || len(changed) > 1 {
+		t.Errorf("%d changes, listed: %s", len(changed), diff)
 	}
 	if held(book) != 20000 || book.Pod("u2") != nil {
 		t.Errorf("%d MiB are held, want those of u1 alone", held(book))
@@ -280,12 +278,44 @@ func TestRelist(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := f.Relist(ctx, func([]*corev1.Pod, []ledger.Delta) { t.Error("told of a failed list") }); !errors.Is(err, context.Canceled) {
+	if _, err := f.Relist(ctx, func(*corev1.Pod) { t.Error("told of a failed list") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	if held(book) != 40000 {
 		t.Error("a failed list changed the books")
 	}
+}
+
+// TestRelistInPages: a large cluster's pods are listed a page at a time and as they were at one moment; when the
+// API server has forgotten that moment, the books stay as they are until another list.
+func TestRelistInPages(t *testing.T) {
+	const pods = 1234
+	server, client := newAPIServer(t)
+	server.put(node(nvidiaList, card("G")))
+	f, book, _ := feed(t, client)
+	server.deafen(true)
+	for i := range pods {
+		server.put(gpu(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))))
+	}
+	between := func(change func()) (told int, err error) {
+		_, err = f.Relist(t.Context(), func(*corev1.Pod) {
+			if told++; told == 700 { // on the second page
+				change()
+			}
+		})
+		return told, err
+	}
+	if told, err := between(func() { server.expire() }); !apierrors.IsResourceExpired(err) || told == pods || len(book.Pods()) != 0 {
+		t.Errorf("%d pods told of, %d in the books, error %v", told, len(book.Pods()), err)
+	}
+	told, err := between(func() { server.remove(gpu("p0", "u0")); server.remove(gpu("p1233", "u1233")) })
+	if err != nil || told != pods || len(book.Pods()) != pods {
+		t.Errorf("%d of %d pods told of, %d in the books, error %v", told, pods, len(book.Pods()), err)
+	}
+	if diff := cmp.Diff([]int{500, 500, 500, 500, 234}, server.pages); diff != "" {
+		t.Errorf("pages: %s", diff)
+	}
+	eventually(t, func() bool { return len(book.Pods()) == pods-2 }, "what ended during the list to be found out")
 }
 
 // TestListedAndNeverShown: a pod that a list showed, and that ended while the watch was interrupted, has no
@@ -297,7 +327,7 @@ func TestListedAndNeverShown(t *testing.T) {
 	server.deafen(true)
 	server.put(gpu("p", "u1"))
 	server.put(gpu("q", "u2"))
-	if err := f.Relist(t.Context(), func([]*corev1.Pod, []ledger.Delta) {}); err != nil {
+	if _, err := f.Relist(t.Context(), func(*corev1.Pod) {}); err != nil {
 		t.Fatal(err)
 	}
 	if held(book) != 40000 {
@@ -306,7 +336,7 @@ func TestListedAndNeverShown(t *testing.T) {
 	server.disconnect(func() { server.remove(gpu("p", "u1")) })
 	server.deafen(false)
 	eventually(t, func() bool { return book.Pod("u1") == nil }, "the pod that is gone to leave the books")
-	if held(book) != 20000 || f.Pod("team", "p") != nil {
+	if held(book) != 20000 || f.UID("team", "p") != "" {
 		t.Errorf("%d MiB are held, want those of the other", held(book))
 	}
 	if got := told.copy(&told.pods); !slices.Contains(got, "u1→ released") {
@@ -320,14 +350,14 @@ func TestEventsWaitForTheList(t *testing.T) {
 	server, client := newAPIServer(t)
 	server.put(gpu("p", "u1"))
 	f, _, log := feed(t, client)
-	err := f.Relist(t.Context(), func(pods []*corev1.Pod, _ []ledger.Delta) {
+	_, err := f.Relist(t.Context(), func(pod *corev1.Pod) {
 		server.remove(gpu("p", "u1"))
-		eventually(t, func() bool { return f.Pod("team", "p") == nil }, "the informer to see the end")
+		eventually(t, func() bool { return f.UID("team", "p") == "" }, "the informer to see the end")
 		for range 1000 { // its handlers could run now
 			goruntime.Gosched()
 		}
-		if got := log.copy(&log.pods); len(pods) != 1 || slices.Contains(got, "u1→ released") {
-			t.Errorf("%d pods listed, told already: %q", len(pods), got)
+		if got := log.copy(&log.pods); pod.UID != "u1" || slices.Contains(got, "u1→ released") {
+			t.Errorf("pod %s listed, told already: %q", pod.UID, got)
 		}
 	})
 	if err != nil {

@@ -134,7 +134,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 		log.Error("events will not be written", zap.Error(err))
 	}
 	e.notices = notice.New(notice.Config{
-		Recorder: broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender"), Release: o.defaults.Release, Reasons: o.events,
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender"), Reasons: o.events,
 		Changed: e.metrics.Changed, Told: e.metrics.Told,
 	})
 	e.binder = bind.New(bind.Config{
@@ -168,7 +168,7 @@ func (e *extender) ready() error {
 }
 
 // pod passes on what the watch shows of a pod with devices.
-func (e *extender) pod(old, new *corev1.Pod, d ledger.Delta) {
+func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta) {
 	pod := cmp.Or(new, old)
 	if new == nil {
 		e.gate.Leave(string(old.UID))
@@ -177,7 +177,7 @@ func (e *extender) pod(old, new *corev1.Pod, d ledger.Delta) {
 	}
 	e.refused.Forget(string(pod.UID))
 	if d.Changed && e.lead.Leads() {
-		e.notices.Observed(old, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))
+		e.notices.Observed(before, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))
 	}
 	e.released(d)
 }
@@ -225,13 +225,12 @@ func (e *extender) catchUp(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return e.feed.Relist(ctx, func(pods []*corev1.Pod, deltas []ledger.Delta) {
-		for _, pod := range pods {
-			e.gate.Observe(pod)
-			e.refused.Forget(string(pod.UID))
-		}
-		for _, d := range deltas {
-			e.released(d)
-		}
+	changed, err := e.feed.Relist(ctx, func(pod *corev1.Pod) {
+		e.gate.Observe(pod)
+		e.refused.Forget(string(pod.UID))
 	})
+	for _, d := range changed {
+		e.released(d)
+	}
+	return err
 }

@@ -58,7 +58,6 @@ func Results() []string { return []string{"recorded", "dropped"} }
 // Config is what notices are written with. Its functions must not block.
 type Config struct {
 	Recorder events.EventRecorder
-	Release  phase.Release               // of pods that name none
 	Reasons  []string                    // that are told
 	Changed  func(change string)         // told of each change of a reservation
 	Told     func(reason, result string) // told of each event
@@ -87,11 +86,11 @@ func (n *Notices) Bound(p *ask.Pod, node string, a device.Allocation) {
 }
 
 // Observed tells what a change of a bound pod changed in the books, d: e is what they hold for it now and v
-// its node, both nil when they hold nothing. old is nil for a pod that the watch shows for the first time,
-// new for one that is gone.
-func (n *Notices) Observed(old, new *corev1.Pod, d ledger.Delta, e *ledger.Entry, v *ledger.View) {
+// its node, both nil when they hold nothing. before is what they held, nil or assumed for a pod that the watch
+// shows for the first time; new is nil for one that is gone.
+func (n *Notices) Observed(before *ledger.Entry, new *corev1.Pod, d ledger.Delta, e *ledger.Entry, v *ledger.View) {
 	switch {
-	case old == nil || !d.Changed:
+	case before == nil || before.Assumed || !d.Changed:
 		return
 	case new == nil || e == nil || e.First == phase.None:
 		if d.Released {
@@ -99,7 +98,6 @@ func (n *Notices) Observed(old, new *corev1.Pod, d ledger.Delta, e *ledger.Entry
 		}
 		return
 	}
-	before := kube.LedgerPod(old, n.Release)
 	if d.Raised {
 		if o, ok := short(e, v); ok {
 			n.Changed(overcommitted)

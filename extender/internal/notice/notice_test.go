@@ -16,6 +16,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -112,10 +113,10 @@ func done(p *corev1.Pod, inits int) *corev1.Pod {
 
 // see has the watch show a pod.
 func (s *story) see(p *corev1.Pod) {
-	old := s.pods[p.Name]
+	before := s.book.Pod(string(p.UID))
 	s.pods[p.Name] = p
-	d := s.book.Observe(kube.LedgerPod(p, s.Release))
-	s.Observed(old, p, d, s.book.Pod(string(p.UID)), s.book.Node("n"))
+	d := s.book.Observe(kube.LedgerPod(p, phase.PerInit))
+	s.Observed(before, p, d, s.book.Pod(string(p.UID)), s.book.Node("n"))
 }
 
 // A pod's life: each init container that gives something back is told once, by its name.
@@ -143,7 +144,7 @@ func TestLife(t *testing.T) {
 	end.Status.Phase = corev1.PodSucceeded
 	s.see(end)
 	s.expect("the end", []string{"ended"})
-	s.Observed(end, nil, ledger.Delta{}, nil, s.book.Node("n"))
+	s.Observed(s.book.Pod(string(end.UID)), nil, ledger.Delta{}, nil, s.book.Node("n"))
 	s.expect("deleted after its end", nil)
 }
 

@@ -14,8 +14,8 @@ import (
 // pass nudges, in order of priority and then of waiting time, the pods that fit into what was released,
 // each beside those nudged before it, in this pass or another, of which it is not known yet whether they have
 // taken their room: a release that has room for one pod wakes one, not thousands, and so do a thousand
-// releases of a little each.
-func (r *Refused) pass() {
+// releases of a little each. It returns how many placements it tried.
+func (r *Refused) pass() (tries int) {
 	r.mu.Lock()
 	r.forgetStale()
 	what := r.dirty
@@ -55,6 +55,7 @@ func (r *Refused) pass() {
 			r.nudge(p.pod)
 		}
 	}
+	return t.tries
 }
 
 // claim takes a pod out of those that wait, unless it has been back meanwhile, and notes what others were
