@@ -1,0 +1,149 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/controlplane/build"
+	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// fixture is a cluster with what the pages speak of: node gpu-1 with two cards, pod my-pod in namespace team on
+// it, and the deployments of an installation.
+type fixture struct {
+	*stack.Stack
+	checkout string
+	kubectl  string // kubectl itself
+	path     string // folder of the programs that pages may use
+	used     string // folder in which programs that are not run leave their names
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	checkout, err := stack.Checkout(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := build.Programs(t.Context(), os.Stderr, "kubectl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{checkout: checkout, kubectl: programs[0], path: t.TempDir(), used: t.TempDir()}
+	f.programs(t)
+	f.Stack = stack.StartT(t, stack.Options{})
+	f.cluster(t)
+	return f
+}
+
+// programs fills the folder of programs.
+func (f *fixture) programs(t *testing.T) {
+	t.Helper()
+	must(t, os.CopyFS(f.path, os.DirFS(filepath.Join("testdata", "stand-ins"))))
+	for _, name := range real {
+		path, err := exec.LookPath(name)
+		must(t, err)
+		must(t, os.Symlink(path, filepath.Join(f.path, name)))
+	}
+	for name, why := range outside {
+		script := "#!/bin/sh\n# " + why + "\n: > " + filepath.Join(f.used, name) + "\n"
+		must(t, os.WriteFile(filepath.Join(f.path, name), []byte(script), 0o755)) //nolint:gosec // it is a program
+	}
+	_, err := stack.BuildKubectl(t.Context(), f.path)
+	must(t, err)
+}
+
+// cluster makes what the pages speak of.
+func (f *fixture) cluster(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	must(t, f.Sim.AddNode(ctx, nodesim.Node{
+		Name: "gpu-1", Labels: map[string]string{"gpu": "on"}, Devices: nodesim.GPUs("gpu-1", 2, CardMiB),
+	}))
+	must(t, f.Namespace(ctx, "team"))
+	// Something must own the pod, so that it may be drained; what does not matter.
+	owner, err := f.Client.CoreV1().ConfigMaps("team").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	must(t, err)
+	yes := true
+	pod := stack.NewPod("team", "my-pod", stack.Init("load", stack.GPU(1, 16384)), stack.Sidecar("cache", stack.GPU(1, 2048)),
+		stack.Init("warm", stack.GPU(1, 4096)), stack.App("serve", stack.GPU(1, 10240)))
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes}}
+	pod, err = f.Create(ctx, pod)
+	must(t, err)
+	pod, err = f.AwaitBound(ctx, pod)
+	must(t, err)
+	must(t, f.Sim.AwaitRunning(ctx, pod, "load"))
+	// cert-manager's, which numarefit's page reads.
+	_, err = f.Client.CoreV1().Secrets(stack.SystemNamespace).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "phasegpu-numarefit-ca"}, Data: map[string][]byte{"ca.crt": f.CA()},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	for _, file := range []string{"webhook/manifests/deployment.yaml", "extender/manifests/deployment.yaml", "numarefit/manifests/rbac.yaml", "numarefit/manifests/deployment.yaml"} {
+		cmd := exec.CommandContext(ctx, f.kubectl, "apply", "-f", filepath.Join(f.checkout, file))
+		cmd.Env = append(f.environment(), "PATH="+os.Getenv("PATH"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// preemption is what docs/limits.md says of it: a pod of high priority that lacks a card's memory waits, in
+// kube-scheduler's own words, and nobody is evicted.
+func (f *fixture) preemption(t *testing.T) {
+	ctx := t.Context()
+	words := "expected at least one victim pod on node"
+	if !strings.Contains(string(read(t, "docs", "limits.md")), `"`+words) {
+		t.Errorf("docs/limits.md does not say %q", words)
+	}
+	_, err := f.Client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
+	must(t, err)
+	must(t, f.Namespace(ctx, "preemption"))
+	const nodes = 3
+	for i := range nodes {
+		name := fmt.Sprintf("full-%d", i)
+		must(t, f.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, 1, CardMiB)}))
+	}
+	// One for each of these, and one for the card that my-pod leaves.
+	low, err := f.CreateAll(ctx, nodes+1, func(i int) *corev1.Pod {
+		return stack.NewPod("preemption", fmt.Sprintf("low-%d", i), stack.App("app", stack.GPU(1, CardMiB)))
+	})
+	must(t, err)
+	for i := range low {
+		low[i], err = f.AwaitBound(ctx, low[i])
+		must(t, err)
+	}
+	pod := stack.NewPod("preemption", "high", stack.App("app", stack.GPU(1, CardMiB)))
+	pod.Spec.PriorityClassName = "high"
+	var high *corev1.Pod
+	must(t, stack.Eventually(ctx, "the API server knows the priority class", func(ctx context.Context) (err error) {
+		high, err = f.Create(ctx, pod)
+		return err
+	}))
+	message, err := f.AwaitUnschedulable(ctx, high)
+	must(t, err)
+	t.Log(message)
+	if !strings.Contains(message, words) {
+		t.Errorf("it says %q, docs/limits.md something else", message)
+	}
+	for _, pod := range low {
+		if there, err := f.Pod(ctx, pod); err != nil || there.DeletionTimestamp != nil {
+			t.Errorf("the other pod: %v, deleted at %v", err, there.DeletionTimestamp)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
