@@ -196,7 +196,7 @@ func TestPodWithoutDevices(t *testing.T) {
 		t.Error(diff)
 	}
 	scores, err := d.Prioritize(t.Context(), args(pod, "a", "b"))
-	if diff := cmp.Diff(extenderv1.HostPriorityList{{Host: "a"}, {Host: "b"}}, scores); diff != "" || err != nil {
+	if diff := cmp.Diff(extenderv1.HostPriorityList{}, scores); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
 }
@@ -302,6 +302,16 @@ func TestPrioritize(t *testing.T) {
 	}
 	if s := scores("spread"); s["empty"] <= s["half"] || s["none"] != 0 {
 		t.Errorf("spread: %v", s)
+	}
+	// What all nodes have, no answer needs to say.
+	all, err := d.Prioritize(t.Context(), args(pod, "empty", "half", "none"))
+	fitting, err2 := d.Prioritize(t.Context(), args(pod, "empty", "half"))
+	alike, err3 := d.Prioritize(t.Context(), args(pod, "half", "half"))
+	if err := errors.Join(err, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 2 || len(fitting) != 1 || fitting[0].Score != all[0].Score-all[1].Score || len(alike) != 0 {
+		t.Errorf("with a node that does not fit %v, without %v, two that are alike %v", all, fitting, alike)
 	}
 }
 
