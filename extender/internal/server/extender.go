@@ -4,7 +4,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -126,7 +125,7 @@ func read(w http.ResponseWriter, r *http.Request, into any) (status int, err err
 	case err != nil:
 		return http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
+	if err := decode(body, into); err != nil {
 		return http.StatusBadRequest, fmt.Errorf("the body is not the JSON of k8s.io/kube-scheduler/extender/v1: %w", err)
 	}
 	return http.StatusOK, nil
