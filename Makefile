@@ -17,6 +17,8 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 WHOLE_TREE = ./hack/... ./e2e/...
 TEST = go test -json -race $(TESTFLAGS)
 
+BENCHTIME ?= 1s
+COUNT ?= 1
 FUZZTIME ?= 30s
 STEPS ?= 2000000
 
@@ -89,9 +91,8 @@ lint: ## Run gofmt, go vet and staticcheck.
 	exit $$failed
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=pattern selects).
-	@go test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem \
-		$$(grep -rl '^func Benchmark' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
+bench: ## Run the benchmarks beside their baselines, a table at the end (BENCH=pattern, BENCHTIME=1s, COUNT=1).
+	@go run ./hack/bench -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME, and the ledger's property test for STEPS steps.
