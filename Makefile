@@ -68,6 +68,14 @@ test: ## Run every test with the race detector; builds the control plane first w
 	$(TEST) -count=1 -p=1 -timeout=40m $(WHOLE_TREE) || failed=1; \
 	exit $$failed; } | go run ./hack/testcount
 
+.PHONY: test-page
+test-page: ## Try the extender's page in a browser; needs Chromium (Debian's package chromium).
+	@$(TEST) -tags page -count=1 ./extender/internal/page/browser | go run ./hack/testcount
+
+.PHONY: screenshot
+screenshot: ## Take the pictures of the page that the README shows; needs Chromium.
+	@go test -tags page -count=1 -run '^TestPictures$$' ./extender/internal/page/browser -pictures='$(CURDIR)/docs'
+
 .PHONY: verify
 verify: ## Check all that is not a test: generated code, modules, imports, manifests, format, lint.
 	@hack/verify
@@ -86,8 +94,8 @@ lint: ## Run gofmt, go vet and staticcheck.
 	@failed=0; \
 	unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; failed=1; fi; \
-	go vet -tags kind $(PACKAGES) || failed=1; \
-	$$(GOWORK=off go -C hack/tools tool -n staticcheck) -tags kind $(PACKAGES) || failed=1; \
+	go vet -tags kind,page $(PACKAGES) || failed=1; \
+	$$(GOWORK=off go -C hack/tools tool -n staticcheck) -tags kind,page $(PACKAGES) || failed=1; \
 	exit $$failed
 
 .PHONY: bench
