@@ -318,3 +318,25 @@ func TestFactsOverIntentions(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// However many pods wait at one node, those of other nodes are let in at once: their patience is over already.
+func TestBusyNodeHoldsUpNobodyElse(t *testing.T) {
+	s := newStreet()
+	s.Inside("busy", named("first", 1))
+	for i := range 200 {
+		s.enter(t.Context(), "busy", named(fmt.Sprint("busy", i), int64(2+i)))
+	}
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 100 {
+		node := fmt.Sprint("n", i%10)
+		p := named(fmt.Sprint("p", i), int64(1000+i))
+		if err := s.Enter(impatient, node, p); err != nil {
+			t.Fatal(err)
+		}
+		s.Leave(p.UID)
+	}
+	if len(s.Refusals()) != 1 || s.Room("n0") != DeepQueue || s.waiting("busy") != 200 {
+		t.Errorf("refused: %v; room for %d elsewhere; %d wait", s.Refusals(), s.Room("n0"), s.waiting("busy"))
+	}
+}
