@@ -17,7 +17,7 @@ import (
 
 // Story is a test on the cluster. Its methods tell what they did and saw, and when.
 type Story struct {
-	*testing.T
+	testing.TB
 	Cluster   *Cluster
 	Namespace string
 
@@ -27,16 +27,16 @@ type Story struct {
 // Begin waits until the cluster is ready and its cards are free, and makes a namespace for a test. When the
 // test ends, the books are audited with its pods there and when they are gone; of a failed test's cluster
 // kind/artifacts keeps a picture.
-func Begin(t *testing.T) *Story {
+func Begin(t testing.TB) *Story {
 	t.Helper()
 	cluster, err := Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Story{T: t, Cluster: cluster, began: time.Now()}
+	s := &Story{TB: t, Cluster: cluster, began: time.Now()}
 	t.Cleanup(s.end)
 	s.Must(cluster.AwaitFree(t.Context()))
-	name := "e2e-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test"))) + "-"
+	name := "e2e-" + strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(strings.TrimPrefix(t.Name(), "Test"), "Benchmark"))) + "-"
 	namespace, err := cluster.Client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name, Labels: map[string]string{ours: "true"}}}, metav1.CreateOptions{})
 	s.Must(err)
