@@ -118,13 +118,8 @@ func (f *fixture) manifest(t *testing.T, b block) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), f.kubectl, "create", "--dry-run=server", "-f", "-", "-o", "jsonpath={.kind} {.spec.schedulerName}")
-	cmd.Env, cmd.Stdin = append(f.environment(), "PATH="+os.Getenv("PATH")), strings.NewReader(string(text))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if strings.HasPrefix(string(out), "Pod ") && string(out) != "Pod "+stack.SchedulerName {
+	out := f.kubectlDoes(t, string(text), "create", "--dry-run=server", "-f", "-", "-o", "jsonpath={.kind} {.spec.schedulerName}")
+	if strings.HasPrefix(out, "Pod ") && out != "Pod "+stack.SchedulerName {
 		t.Errorf("the webhook did not take the pod for one of phasegpu's: %s", out)
 	}
 }
@@ -133,8 +128,7 @@ func (f *fixture) manifest(t *testing.T, b block) {
 func (f *fixture) kustomization(t *testing.T, text string) {
 	t.Helper()
 	for _, line := range strings.Split(text, "\n") {
-		if _, path, ok := strings.Cut(line, "github.com/phasegpu/phasegpu/"); ok {
-			path, _, _ = strings.Cut(path, " ")
+		if _, path, ok := strings.Cut(line, "github.com/phasegpu/phasegpu//"); ok {
 			path, _, _ = strings.Cut(path, "?")
 			if _, err := os.Stat(filepath.Join(f.checkout, path, "kustomization.yaml")); err != nil {
 				t.Error(err)

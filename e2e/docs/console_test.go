@@ -23,8 +23,9 @@ func TestConsole(t *testing.T) {
 	must(t, err)
 	bin := t.TempDir()
 	must(t, os.Symlink(kubectl[0], filepath.Join(bin, "kubectl")))
-	_, err = stack.BuildKubectl(t.Context(), bin)
+	_, plugin, err := stack.BuildInTree(t.Context())
 	must(t, err)
+	must(t, os.Symlink(plugin, filepath.Join(bin, filepath.Base(plugin))))
 	shown := 0
 	for _, page := range pages(t) {
 		text := string(read(t, page))

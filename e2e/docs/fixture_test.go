@@ -2,10 +2,12 @@ package docs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,22 +33,20 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	checkout, err := stack.Checkout(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	programs, err := build.Programs(t.Context(), os.Stderr, "kubectl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := &fixture{checkout: checkout, kubectl: programs[0], path: t.TempDir(), used: t.TempDir()}
-	f.programs(t)
-	f.Stack = stack.StartT(t, stack.Options{})
+	built, plugin, err := stack.BuildInTree(t.Context())
+	must(t, err)
+	f.programs(t, plugin)
+	f.Stack = stack.StartT(t, stack.Options{Programs: built})
 	f.cluster(t)
 	return f
 }
 
 // programs fills the folder of programs.
-func (f *fixture) programs(t *testing.T) {
+func (f *fixture) programs(t *testing.T, plugin string) {
 	t.Helper()
 	must(t, os.CopyFS(f.path, os.DirFS(filepath.Join("testdata", "stand-ins"))))
 	for _, name := range real {
@@ -58,8 +58,7 @@ func (f *fixture) programs(t *testing.T) {
 		script := "#!/bin/sh\n# " + why + "\n: > " + filepath.Join(f.used, name) + "\n"
 		must(t, os.WriteFile(filepath.Join(f.path, name), []byte(script), 0o755)) //nolint:gosec // it is a program
 	}
-	_, err := stack.BuildKubectl(t.Context(), f.path)
-	must(t, err)
+	must(t, os.Symlink(plugin, filepath.Join(f.path, filepath.Base(plugin))))
 }
 
 // cluster makes what the pages speak of.
@@ -87,13 +86,37 @@ func (f *fixture) cluster(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "phasegpu-numarefit-ca"}, Data: map[string][]byte{"ca.crt": f.CA()},
 	}, metav1.CreateOptions{})
 	must(t, err)
-	for _, file := range []string{"webhook/manifests/deployment.yaml", "extender/manifests/deployment.yaml", "numarefit/manifests/rbac.yaml", "numarefit/manifests/deployment.yaml"} {
-		cmd := exec.CommandContext(ctx, f.kubectl, "apply", "-f", filepath.Join(f.checkout, file))
-		cmd.Env = append(f.environment(), "PATH="+os.Getenv("PATH"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+	f.installed(t)
+}
+
+// installed makes the objects of an installation that the pages name. What decides over pods is the stack's already,
+// and runs as processes: nobody schedules the installation's own pods.
+func (f *fixture) installed(t *testing.T) {
+	t.Helper()
+	var objects []string
+	for _, object := range strings.Split(f.kubectlDoes(t, "", "kustomize", filepath.Join(f.checkout, "deploy")), "\n---\n") {
+		switch regexp.MustCompile(`(?m)^kind: (.+)$`).FindString(object) {
+		case "kind: Namespace", "kind: ServiceAccount", "kind: Secret", "kind: Deployment", "kind: DaemonSet", "kind: CronJob":
+			objects = append(objects, object)
 		}
 	}
+	f.kubectlDoes(t, strings.Join(objects, "\n---\n"), "apply", "-f", "-")
+}
+
+// kubectlDoes runs kubectl itself and returns what it prints.
+func (f *fixture) kubectlDoes(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), f.kubectl, args...)
+	cmd.Env, cmd.Stdin = append(f.environment(), "PATH="+os.Getenv("PATH")), strings.NewReader(stdin)
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+	return string(out)
 }
 
 // preemption is what docs/limits.md says of it: a pod of high priority that lacks a card's memory waits, in
