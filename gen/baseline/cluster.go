@@ -26,7 +26,7 @@ const (
 )
 
 // Cluster is nodes of 8 cards with pods of an init container, a sidecar and an app on them, all in steady
-// state. Every cluster of a size is the same.
+// state; some nodes hold more than others. Every cluster of a size is the same.
 type Cluster struct {
 	Nodes []ledger.Node
 	Pods  []*corev1.Pod
@@ -45,19 +45,25 @@ func New(nodes, podsPerNode int) *Cluster {
 		}
 		c.Nodes = append(c.Nodes, node)
 		for k := range podsPerNode {
-			c.Pods = append(c.Pods, bound(&node, n*podsPerNode+k, k%Devices))
+			c.Pods = append(c.Pods, bound(&node, n*podsPerNode+k, node.Devices[k%Devices].UUID, int64(n%5)))
 		}
 	}
 	return c
 }
 
-// bound is pod number i, on one card of a node.
-func bound(node *ledger.Node, i, card int) *corev1.Pod {
-	pod := Pod(fmt.Sprintf("training-job-%06d", i), 4000, 1000, 3000)
+// bound is pod number i, on one card of a node. Its app is larger by size, 0 to 4.
+func bound(node *ledger.Node, i int, card string, size int64) *corev1.Pod {
+	const init, sidecar = 2000, 1000
+	app := 1000 + 1000*size
+	pod := Pod(fmt.Sprintf("training-job-%06d", i), init, sidecar, app)
 	pod.Namespace = fmt.Sprintf("team-%d", i%Namespaces)
 	pod.ResourceVersion = fmt.Sprint(1000 + i)
 	pod.Spec.NodeName = node.Name
-	pod.Annotations = kube.AllocationAnnotations(allocation(node.Devices[card].UUID, 4000, 1000, 3000))
+	pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpucores"] = *resource.NewQuantity(10*size, resource.DecimalSI)
+	share := func(memory, cores int64) []device.Share {
+		return []device.Share{{UUID: card, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: cores}}}
+	}
+	pod.Annotations = kube.AllocationAnnotations(device.Allocation{share(init, 0), share(sidecar, 0), share(app, 10*size)})
 	start := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &start, QOSClass: corev1.PodQOSBurstable, PodIP: "10.0.0.1", HostIP: "10.1.0.1",
@@ -85,14 +91,6 @@ func status(name string, state corev1.ContainerState) corev1.ContainerStatus {
 		ImageID:     "registry.example/" + name + "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		ContainerID: "containerd://60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
 	}
-}
-
-func allocation(uuid string, memoryMiB ...int64) device.Allocation {
-	var a device.Allocation
-	for _, memory := range memoryMiB {
-		a = append(a, []device.Share{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memory}}})
-	}
-	return a
 }
 
 // Pod is an unbound pod of an init container, a sidecar and an app that ask for one device each with the given

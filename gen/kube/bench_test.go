@@ -121,55 +121,39 @@ func BenchmarkRebuild(b *testing.B) {
 	})
 }
 
-// BenchmarkTrackedPod tells the bytes that a pod with devices takes: in the watch's cache, as it came in protobuf
-// and was reduced, and in the books. The baseline keeps the pod as it came.
-func BenchmarkTrackedPod(b *testing.B) {
-	const nodes, perNode = 500, 8
-	cached := func(b *testing.B, keep func(p *corev1.Pod) *corev1.Pod) {
-		c := baseline.New(nodes, perNode)
-		var list [][]byte
-		for _, p := range c.Pods {
-			data, err := p.Marshal()
-			if err != nil {
-				b.Fatal(err)
-			}
-			list = append(list, data)
-		}
-		c.Pods = nil
-		before := heap()
-		store := map[string]*corev1.Pod{}
-		for _, data := range list {
-			p := &corev1.Pod{}
-			if err := p.Unmarshal(data); err != nil {
-				b.Fatal(err)
-			}
-			store[p.Namespace+"/"+p.Name] = keep(p)
-		}
-		b.ReportMetric((heap()-before)/float64(len(list)), "B/pod")
+// BenchmarkFeedMemory tells the bytes that a feed and its book take for a pod with devices and for one without,
+// of 10,000 and 100,000. The baseline is a cache of the same pods as they come in protobuf.
+func BenchmarkFeedMemory(b *testing.B) {
+	const plain, tracked = 100_000, 10_000
+	report := func(b *testing.B, footprint func(b *testing.B, plain, tracked int) int) {
+		empty := footprint(b, 0, 0)
+		without := footprint(b, plain, 0)
+		both := footprint(b, plain, tracked)
+		b.ReportMetric(float64(without-empty)/plain, "B/pod-without")
+		b.ReportMetric(float64(both-without)/tracked, "B/pod")
 		b.ReportMetric(0, "ns/op") // of the collector
-		runtime.KeepAlive(list)
-		runtime.KeepAlive(store)
 	}
 	b.Run("by=phasegpu", func(b *testing.B) {
-		book := ledger.New()
-		for _, n := range baseline.New(nodes, 0).Nodes {
-			book.SetNode(n)
-		}
-		cached(b, func(p *corev1.Pod) *corev1.Pod {
-			reduced, _ := kube.Transform(p)
-			book.Observe(kube.LedgerPod(reduced.(*corev1.Pod), phase.PerInit))
-			return reduced.(*corev1.Pod)
-		})
-		runtime.KeepAlive(book)
+		report(b, func(b *testing.B, plain, tracked int) int { return footprint(b, plain, tracked) })
 	})
-	b.Run("by=peer", func(b *testing.B) { cached(b, func(p *corev1.Pod) *corev1.Pod { return p }) })
-}
-
-// heap is the number of bytes in use.
-func heap() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
+	b.Run("by=peer", func(b *testing.B) {
+		report(b, func(b *testing.B, plain, tracked int) int {
+			before := heap()
+			store := map[string]*corev1.Pod{}
+			for i := range plain + tracked {
+				data, err := realistic(i, i < tracked).Marshal()
+				p := &corev1.Pod{}
+				if err == nil {
+					err = p.Unmarshal(data)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				store[p.Namespace+"/"+p.Name] = p
+			}
+			used := heap() - before
+			runtime.KeepAlive(store)
+			return used
+		})
+	})
 }

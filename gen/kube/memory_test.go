@@ -40,20 +40,6 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkMemory reports what a feed and its book take with 10,000 pods of three containers with devices beside
-// 100,000 pods without.
-func BenchmarkMemory(b *testing.B) {
-	for b.Loop() {
-		empty := footprint(b, 0, 0)
-		plain := footprint(b, 100_000, 0)
-		both := footprint(b, 100_000, 10_000)
-		b.ReportMetric(float64(plain-empty)/100_000, "B/pod-without")
-		b.ReportMetric(float64(both-plain)/10_000, "B/pod")
-		b.ReportMetric(float64(both)/(1<<20), "MiB")
-	}
-	b.ReportMetric(0, "ns/op")
-}
-
 // footprint is the bytes of heap that a feed takes with its book, once it is synced with an API server that has
 // so many pods.
 func footprint(tb testing.TB, plain, tracked int) int {
