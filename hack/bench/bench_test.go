@@ -123,6 +123,32 @@ func TestLimitsRefuse(t *testing.T) {
 	}
 }
 
+// The limits themselves can be read, and no budget is there that the design does not have.
+func TestBudgetsAreTheDesigns(t *testing.T) {
+	text, err := os.ReadFile("limits.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := parseLimits(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := os.ReadFile("../../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, speed, _ := strings.Cut(string(design), "\n## 9. Speed\n")
+	speed, _, _ = strings.Cut(speed, "\n## ")
+	if len(l.names) == 0 || len(l.budgets) == 0 {
+		t.Error("nothing is limited")
+	}
+	for name, b := range l.budgets {
+		if !strings.Contains(speed, b.text) {
+			t.Errorf("%s: %q is not in section 9 of docs/design.md", name, b.text)
+		}
+	}
+}
+
 // The gate fails for one allocation more, one less, and a benchmark that is not there.
 func TestWrong(t *testing.T) {
 	for limit, want := range map[string]string{
