@@ -39,6 +39,7 @@ build: ## Build all commands into bin/, static but for the device plugin: NVML i
 		case $$dir in deviceplugin/*) cgo=1 ;; *) cgo=0 ;; esac; \
 		CGO_ENABLED=$$cgo CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
 	done
+	@ln -sf kubectl-phasegpu bin/kubectl_complete-phasegpu # the name by which kubectl asks a plugin to complete
 
 .PHONY: images
 images: build ## Put the commands into container images, without pulling anything.

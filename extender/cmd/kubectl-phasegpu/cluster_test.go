@@ -133,7 +133,7 @@ func pageOf(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList
 }
 
 // kubeconfig writes a kubeconfig whose context "test" reaches a server and is in namespace ml.
-func kubeconfig(t *testing.T, server *httptest.Server) string {
+func kubeconfig(t testing.TB, server *httptest.Server) string {
 	path := filepath.Join(t.TempDir(), "config")
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: none,
 clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: secret}}],

@@ -103,13 +103,17 @@ func (o *options) world(ctx context.Context, s streams, name, system string) (*w
 	return w, nil
 }
 
-// add adds a pod of the cluster.
+// add adds a pod of the cluster, if it is bound and has devices.
 func (w *world) add(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" || !kube.Tracked(pod) {
 		return
 	}
 	if inside, ok := why.InsideGate(pod); ok {
 		w.inside = append(w.inside, inside)
+	}
+	// They may be many: only what is about devices is kept.
+	if reduced, err := kube.Transform(pod); err == nil {
+		pod, _ = reduced.(*corev1.Pod) // it is tracked
 	}
 	w.pods = append(w.pods, pod)
 }
@@ -131,7 +135,10 @@ func (c *cluster) world(ctx context.Context, name, system string) (*world, error
 	}()
 	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
 	err = c.each(ctx, bound, c.namespace, collector{
-		node:  func(node *corev1.Node) { w.nodes = append(w.nodes, node) },
+		node: func(node *corev1.Node) {
+			node.ManagedFields, node.Status.Images = nil, nil // most of a node, and nothing that is looked at
+			w.nodes = append(w.nodes, node)
+		},
 		pod:   w.add,
 		quota: func(quota *corev1.ResourceQuota) { w.quotas = append(w.quotas, quota) },
 	})
