@@ -66,7 +66,7 @@ func TestDashboard(t *testing.T) {
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("panel %q lies on %q", p.Title, other)
+					t.Fatalf("panel %q lies on %q, or beyond the edge", p.Title, other)
 				}
 				taken[[2]int{x, y}] = p.Title
 			}

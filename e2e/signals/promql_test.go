@@ -124,9 +124,14 @@ func (k known) check(t *testing.T, expressions []expression) {
 				}
 			}
 		}
-		for _, label := range slices.Concat(all[i].Groups, e.words) {
+		for _, label := range all[i].Groups {
 			if !slices.Contains(labels, label) {
 				t.Errorf("%s: nothing there has a label %q: %s", e.where, label, e.text)
+			}
+		}
+		for _, label := range e.words {
+			if left := all[i].Groups; len(left) > 0 && !slices.Contains(left, label) || !slices.Contains(labels, label) {
+				t.Errorf("%s: its text names label %q, which is not left: %s", e.where, label, e.text)
 			}
 		}
 	}
