@@ -118,7 +118,7 @@ func Pod(name string, init, sidecar, app int64) *corev1.Pod {
 			OwnerReferences:   []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("6ba7b810-9dad-11d1-80b4-" + name), Controller: &yes}},
 			ManagedFields: []metav1.ManagedFieldsEntry{{
 				Manager: "kube-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:batch.kubernetes.io/job-name":{}},"f:ownerReferences":{".":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{".":{},"f:command":{},"f:env":{".":{},"k:{\"name\":\"STAGE\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:name":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{},"f:nvidia.com/gpu":{},"f:nvidia.com/gpumem":{}}}}}}}`)},
+				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:app":{},"f:batch.kubernetes.io/job-name":{}},"f:ownerReferences":{".":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{".":{},"f:command":{},"f:env":{".":{},"k:{\"name\":\"STAGE\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:name":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{},"f:nvidia.com/gpu":{},"f:nvidia.com/gpumem":{}}}}}}}`),
 			}},
 		},
 		Spec: corev1.PodSpec{

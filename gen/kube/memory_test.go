@@ -139,7 +139,7 @@ func realistic(i int, devices bool) *corev1.Pod {
 			ResourceVersion: fmt.Sprint(1_000_000 + i),
 			Labels:          map[string]string{"app.kubernetes.io/name": "training", "pod-template-hash": "5d4f8c7b9d"},
 			Annotations:     map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-11-29T23:00:00Z", "example.com/note": strings.Repeat("x", 500)},
-			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat(`{"f:a":{}}`, 100))}}},
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`{"f:a":{}}`, 100))}},
 		},
 		Spec: corev1.PodSpec{
 			NodeName:       nodeName(i),
