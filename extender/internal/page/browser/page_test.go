@@ -142,7 +142,7 @@ func phases(t *testing.T, browser context.Context) {
 	p.open(s, "#view=pods")
 	for first, want := range []string{
 		"16 GiB init 0, charged from here on|6 GiB init 2, to come|12 GiB steady, to come|holds 18 GiB then 12 GiB",
-		"16 GiB init 0, given back|6 GiB init 2, charged from here on|12 GiB steady, to come|holds 12 GiB then 12 GiB",
+		"16 GiB init 0, given back|6 GiB init 2, charged from here on|12 GiB steady, to come|holds 12 GiB",
 		"16 GiB init 0, given back|6 GiB init 2, given back|12 GiB steady, charged from here on|holds 12 GiB",
 	} {
 		s.book.Observe(pod("ns", "p", "n", first, containers...))
