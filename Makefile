@@ -21,6 +21,8 @@ BENCHTIME ?= 1s
 COUNT ?= 1
 FUZZTIME ?= 30s
 STEPS ?= 2000000
+SOAK ?= 30m
+CROWD ?= 10000
 
 .PHONY: help
 help: ## Show this help.
@@ -102,6 +104,14 @@ lint: ## Run gofmt, go vet and staticcheck.
 .PHONY: bench
 bench: ## Run the benchmarks beside their baselines, a table at the end (BENCH=pattern, BENCHTIME=1s, COUNT=1).
 	@go run ./hack/bench -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT)
+
+.PHONY: soak
+soak: ## Have pods come, run again and go at random for SOAK (30m): books stay right and memory flat.
+	@SOAK=$(SOAK) go test -v -count=1 -timeout=24h ./e2e/soak
+
+.PHONY: crowd
+crowd: ## Have CROWD (10000) pods wait that do not fit, while memory is freed little by little.
+	@CROWD=$(CROWD) go test -v -count=1 -timeout=2h -run=TestCrowd ./e2e/scenarios
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target for FUZZTIME, and the ledger's property test for STEPS steps.

@@ -22,7 +22,7 @@ import (
 // TestScale counts what the extender writes to the API server: one Binding for a pod that meets no contention,
 // nothing for a node, nothing for a pod that waits, and one nudge for a pod for which there is room.
 func TestScale(t *testing.T) {
-	s := stack.StartT(t, stack.Options{})
+	s := stack.StartT(t, stack.Options{Scheduler: stack.Patient})
 	writes := &writes{count: map[string]int{}}
 	end, err := s.Intercept(t.Context(), writes.wrap)
 	if end != nil {

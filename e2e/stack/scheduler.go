@@ -40,3 +40,14 @@ func schedulerConfig(root, extenderURL, kubeconfig string, change func(map[strin
 	}
 	return yaml.Marshal(config)
 }
+
+// Patient is for Options.Scheduler: the scheduler keeps its Lease for a minute without a word from the API
+// server. With the usual ten seconds it ends when a test, or what runs beside it, leaves it none of the processors.
+func Patient(config map[string]any) {
+	election, ok := config["leaderElection"].(map[string]any)
+	if !ok {
+		election = map[string]any{}
+		config["leaderElection"] = election
+	}
+	election["leaseDuration"], election["renewDeadline"] = "90s", "60s"
+}
