@@ -18,14 +18,15 @@ import (
 	"github.com/phasegpu/phasegpu/gen/baseline"
 )
 
-// BenchmarkLargeCluster is what a user waits for on 5,000 nodes of 8 cards with 40,000 running pods, each with an
+// BenchmarkCommand is what a user waits for on 5,000 nodes of 8 cards with 40,000 running pods, each with an
 // init container, a sidecar and an app, from a stub API server that has its answers ready in protobuf, page by page.
-func BenchmarkLargeCluster(b *testing.B) {
-	server := httptest.NewTLSServer(large(b, 5000, 40_000))
+func BenchmarkCommand(b *testing.B) {
+	const nodes, pods = 5000, 40_000
+	server := httptest.NewTLSServer(large(b, nodes, pods))
 	b.Cleanup(server.Close)
 	access := []string{"--kubeconfig", kubeconfig(b, server), "--context", "test"}
 	for _, args := range [][]string{{"top", "nodes"}, {"top", "namespaces"}, {"why", "waiting"}, {"timeline", "waiting"}} {
-		b.Run(strings.Join(args[:1], " ")+"-"+args[1], func(b *testing.B) {
+		b.Run(fmt.Sprintf("command=%s/nodes=%d/pods=%d/by=phasegpu", strings.Join(args, "-"), nodes, pods), func(b *testing.B) {
 			for b.Loop() {
 				var out, stderr bytes.Buffer
 				code := run(b.Context(), append(args, access...), streams{strings.NewReader(""), &out, &stderr, render.Screen{Width: 100}, false, noon})
