@@ -31,6 +31,7 @@ type Shortage struct {
 	Holders    []Holder `json:"holders"`
 
 	dimension ledger.Dimension
+	quota     *ledger.Quota
 }
 
 // shortages returns the lines that have no room for charges (by family) of the pod.
@@ -61,7 +62,7 @@ func (q *query) shortages(charges map[string]ledger.Charge) []Shortage {
 // shortage holds the pod's charges against one line.
 func (q *query) shortage(n *ledger.Namespace, quota *ledger.Quota, use ledger.QuotaUse, charges map[string]ledger.Charge) (Shortage, bool) {
 	l := use.Limit
-	s := Shortage{Quota: quota.Name, Resource: l.Resource, Family: l.Family, Unit: "MiB", Used: use.Used, Max: l.Max, dimension: l.Dimension, Unreadable: l.Unreadable}
+	s := Shortage{Quota: quota.Name, Resource: l.Resource, Family: l.Family, Unit: "MiB", Used: use.Used, Max: l.Max, dimension: l.Dimension, Unreadable: l.Unreadable, Holders: []Holder{}, quota: quota}
 	block := classify.Family(l.Family).MemoryBlockMiB
 	s.Asked = charges[l.Family].MemoryMiB
 	if l.Dimension == ledger.Cores {
@@ -76,7 +77,6 @@ func (q *query) shortage(n *ledger.Namespace, quota *ledger.Quota, use ledger.Qu
 	if at := slices.IndexFunc(n.Unreadable, func(e *ledger.Entry) bool { return selects(quota, e) }); at >= 0 && s.Unreadable == "" {
 		s.Unreadable = fmt.Sprintf("%v: %s", &n.Unreadable[at].Pod, n.Unreadable[at].Problem)
 	}
-	s.Holders = q.holders(q.inNamespace(quota), ofFamily(l.Family))
 	return s, s.Missing > 0 || s.Unreadable != ""
 }
 
@@ -84,15 +84,22 @@ func selects(quota *ledger.Quota, e *ledger.Entry) bool {
 	return quota.Selects == nil || quota.Selects(e.Scope)
 }
 
-// inNamespace returns the pods that count against a quota.
-func (q *query) inNamespace(quota *ledger.Quota) []*ledger.Entry {
-	var entries []*ledger.Entry
-	for _, e := range q.Cluster.Entries() {
-		if e.Namespace == quota.Namespace && selects(quota, e) {
-			entries = append(entries, e)
-		}
+// holdQuotas tells who holds what is used of quotas.
+func (q *query) holdQuotas(short []Shortage) {
+	if len(short) == 0 {
+		return
 	}
-	return entries
+	all := q.Cluster.Entries()
+	for i := range short {
+		s := &short[i]
+		var counted []*ledger.Entry
+		for _, e := range all {
+			if e.Namespace == s.quota.Namespace && selects(s.quota, e) {
+				counted = append(counted, e)
+			}
+		}
+		s.Holders = q.holders(counted, ofFamily(s.Family))
+	}
 }
 
 // overQuota is the reason of a node on whose devices, of all that fit, the pod would exceed a quota.

@@ -180,6 +180,7 @@ func (r *Report) waiting(question *Question) {
 	} else {
 		fits, refusals = q.chargedOn(r, fits, refusals)
 	}
+	q.holdQuotas(r.Quotas)
 	r.Fits, refusals = q.gates(r, fits, refusals)
 	q.refused = map[string]*fit.Refusal{}
 	for i := range refusals {
