@@ -67,10 +67,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	health := server.Health(ready, e.metrics.Registry,
 		func() any { return page.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) },
-		page.NewSite(page.Source{
-			Book: e.book, Gates: e.gate.States, Release: o.defaults.Release,
-			Unready: e.ready, Standby: e.lead.Office, Refused: e.refused.Waiting,
-		}))
+		e.site(o))
 	if o.pprof {
 		health = server.Profiles(health)
 	}
@@ -158,6 +155,13 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 
 func (e *extender) calls() server.Calls {
 	return server.Calls{Ready: e.ready, Filter: e.filter.Filter, Prioritize: e.filter.Prioritize, Bind: e.binder.Bind}
+}
+
+func (e *extender) site(o *options) *page.Site {
+	return page.NewSite(page.Source{
+		Book: e.book, Gates: e.gate.States, Release: o.defaults.Release,
+		Unready: e.ready, Standby: e.lead.Office, Refused: e.refused.Waiting,
+	})
 }
 
 func (e *extender) ready() error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +102,14 @@ func TestAssembled(t *testing.T) {
 	}
 	if r := filter(); r.FailedNodes["n1"] != "Insufficient GPU memory in the pod's phases" {
 		t.Fatalf("got %+v", r)
+	}
+	// The page shows all of it: the holder, its gate and the pod that waits.
+	shown := httptest.NewRecorder()
+	e.site(o).ServeHTTP(shown, httptest.NewRequest(http.MethodGet, "/ui/state.json?view=gates", nil))
+	for _, want := range []string{`"release":"per-init","refused":1,`, `"pods":{"all":1,"shown":1}`, `{"node":"n1","inside":["ns/holder"],"waiting":0,`} {
+		if !strings.Contains(shown.Body.String(), want) {
+			t.Errorf("the page has no %s: %s", want, shown.Body)
+		}
 	}
 	// The holder is in the gate until kubelet reports on it.
 	if room := len(e.gate.States()); room != 1 {
