@@ -23,6 +23,11 @@ FUZZTIME ?= 30s
 STEPS ?= 2000000
 SOAK ?= 30m
 CROWD ?= 10000
+# Of make bench-e2e.
+NODES ?= 1000
+PODS ?= 1000
+ROUNDS ?= 3
+RATE ?= 40
 
 .PHONY: help
 help: ## Show this help.
@@ -104,6 +109,11 @@ lint: ## Run gofmt, go vet and staticcheck.
 .PHONY: bench
 bench: ## Run the benchmarks beside their baselines, a table at the end (BENCH=pattern, BENCHTIME=1s, COUNT=1).
 	@go run ./hack/bench -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT)
+
+.PHONY: bench-e2e
+bench-e2e: ## Bind pods with kube-scheduler alone and with the extender, into docs/benchmarks.md (NODES=1000,5000, PODS=1000, ROUNDS=3, RATE=40).
+	@go run ./e2e/cmd/bench -nodes $(NODES) -pods $(PODS) -rounds $(ROUNDS) -rate $(RATE) -svg docs/benchmarks.svg \
+		-command 'make bench-e2e NODES=$(NODES) PODS=$(PODS) ROUNDS=$(ROUNDS) RATE=$(RATE)' | go run ./hack/section docs/benchmarks.md end-to-end
 
 .PHONY: soak
 soak: ## Have pods come, run again and go at random for SOAK (30m): books stay right and memory flat.
