@@ -40,7 +40,7 @@ func timelineCommand(s streams) *cobra.Command {
 		}
 		result, err := timeline.Of(pod, release, s.now())
 		if err != nil {
-			return 0, fmt.Errorf("Pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			return 0, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 		return exitFine, o.write(s, result, func() error { return result.Text(s.out, s.screen) })
 	})
