@@ -26,6 +26,7 @@ var outside = map[string]string{
 // is said of preemption.
 func TestPages(t *testing.T) {
 	f := newFixture(t)
+	t.Run("preemption", f.preemption) // first: the rest needs no scheduler
 	t.Run("commands", func(t *testing.T) {
 		ran := 0
 		for _, page := range pages(t) {
@@ -59,7 +60,6 @@ func TestPages(t *testing.T) {
 			}
 		}
 	})
-	t.Run("preemption", f.preemption)
 }
 
 // run runs a block as bash does, in a folder in which the checkout's files are found and what is written is
