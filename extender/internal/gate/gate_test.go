@@ -322,6 +322,7 @@ func TestFactsOverIntentions(t *testing.T) {
 // However many pods wait at one node, those of other nodes are let in at once: their patience is over already.
 func TestBusyNodeHoldsUpNobodyElse(t *testing.T) {
 	s := newStreet()
+	s.Gate = New(func() time.Time { return s.now }, func(string) {}) // all who wait go at once when the test ends
 	s.Inside("busy", named("first", 1))
 	for i := range 200 {
 		s.enter(t.Context(), "busy", named(fmt.Sprint("busy", i), int64(2+i)))
