@@ -31,7 +31,7 @@ func (v values) median(unit string) (m float64, ok bool) {
 }
 
 // parse reads the output of benchmarks, see golang.org/design/14313-benchmark-format. A benchmark is called
-// "name/by=phasegpu" or "name/by=peer".
+// "name/by=phasegpu" or "name/by=peer"; "name" has no baseline.
 func parse(in io.Reader) (*measurement, error) {
 	m := &measurement{facts: map[string]string{}, ours: map[string]values{}, peer: map[string]values{}}
 	packages := map[string]string{} // by name
@@ -48,10 +48,10 @@ func parse(in io.Reader) (*measurement, error) {
 			continue
 		}
 		full := processors.ReplaceAllString(strings.TrimPrefix(fields[0], "Benchmark"), "")
-		name, by, ok := strings.Cut(full, "/by=")
-		side := map[string]map[string]values{"phasegpu": m.ours, "peer": m.peer}[by]
-		if !ok || side == nil {
-			return nil, fmt.Errorf("benchmark %s: its name must end in /by=phasegpu or /by=peer, so that it can be set beside its baseline", full)
+		name, by, _ := strings.Cut(full, "/by=")
+		side := map[string]map[string]values{"": m.ours, "phasegpu": m.ours, "peer": m.peer}[by]
+		if side == nil {
+			return nil, fmt.Errorf("benchmark %s: a name ends in /by=phasegpu or /by=peer, so that ours can be set beside the baseline", full)
 		}
 		if other, known := packages[name]; !known {
 			m.names = append(m.names, name)
