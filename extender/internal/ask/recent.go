@@ -26,10 +26,7 @@ func (r *Recent) Put(p *Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.Text > most {
-		if r.pods[p.UID] != nil { // its annotations were changed
-			delete(r.pods, p.UID)
-			r.order = slices.DeleteFunc(r.order, func(uid string) bool { return uid == p.UID })
-		}
+		r.drop(p.UID) // its annotations were changed
 		return
 	}
 	if r.pods[p.UID] == nil {
@@ -47,4 +44,19 @@ func (r *Recent) Get(uid string) *Pod {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.pods[uid]
+}
+
+// Drop forgets a pod that is bound: nobody asks for it any more.
+func (r *Recent) Drop(uid string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop(uid)
+}
+
+func (r *Recent) drop(uid string) {
+	if r.pods[uid] != nil {
+		delete(r.pods, uid)
+		i := slices.Index(r.order, uid)
+		r.order = slices.Delete(r.order, i, i+1)
+	}
 }

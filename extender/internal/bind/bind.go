@@ -187,6 +187,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 		b.withdraw(p.UID)
 		return err
 	}
+	b.Recent.Drop(p.UID)
 	b.Bound(p, args.Node, a)
 	return nil
 }

@@ -137,6 +137,9 @@ func TestBindIsOneWrite(t *testing.T) {
 	if w.api.reads != 0 {
 		t.Errorf("%d reads for a pod that Filter has seen", w.api.reads)
 	}
+	if w.Recent.Get("a-uid") != nil {
+		t.Error("a pod that is bound is still remembered for being bound")
+	}
 	if w.held("n1") != 6000 {
 		t.Errorf("%d MiB booked", w.held("n1"))
 	}
