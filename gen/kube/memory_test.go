@@ -29,8 +29,8 @@ import (
 // more than its name.
 func TestMemory(t *testing.T) {
 	empty := footprint(t, 0, 0)
-	plain := (footprint(t, 20_000, 0) - empty) / 20_000
-	tracked := (footprint(t, 0, 4000) - empty) / 4000
+	plain := (footprint(t, 6000, 0) - empty) / 6000
+	tracked := (footprint(t, 0, 1500) - empty) / 1500
 	t.Logf("%d bytes for a pod without devices, %d for one with", plain, tracked)
 	if plain > 250 {
 		t.Errorf("a pod without devices takes %d bytes", plain)
