@@ -72,16 +72,21 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	var results []*bench.Result
+	var failed error // of one size; what was measured of those before is shown all the same
 	for _, o.Nodes = range nodes {
 		result, err := bench.Run(ctx, o)
 		if err != nil {
-			return fmt.Errorf("%d nodes: %w", o.Nodes, err)
+			failed = fmt.Errorf("%d nodes: %w", o.Nodes, err)
+			break
 		}
 		results = append(results, result)
+	}
+	if len(results) == 0 {
+		return failed
 	}
 	if err := os.WriteFile(*svg, []byte(bench.SVG(results...)), 0o644); err != nil {
 		return err
 	}
 	_, err = io.WriteString(out, bench.Markdown(bench.ThisMachine(*command), filepath.Base(*svg), results...))
-	return err
+	return errors.Join(failed, err)
 }
