@@ -162,6 +162,9 @@ func (f *fixture) preemption(t *testing.T) {
 			t.Errorf("the other pod: %v, deleted at %v", err, there.DeletionTimestamp)
 		}
 	}
+	for _, pod := range append(low, high) { // nothing is left on the nodes that the pages speak of
+		must(t, f.Delete(ctx, pod))
+	}
 }
 
 func must(t *testing.T, err error) {
