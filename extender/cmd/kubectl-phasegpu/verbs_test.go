@@ -48,7 +48,7 @@ func TestWhyOnACluster(t *testing.T) {
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"waiting": 2`, `"refusals": []`}},
 		{"a deep queue", withBooks(t, func(l *page.Ledger) {
 			l.Gates = []page.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 8, ShutSeconds: 3}}
-		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has too many pods waiting (inside: [ml/x] for 3 s; 8 waiting)"}},
+		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has too many pods waiting (inside: ml/x for 3 s; 8 waiting)"}},
 		{"a gate that is shut for long", withBooks(t, func(l *page.Ledger) {
 			l.Gates = []page.Gate{{Node: "node-1", Inside: []string{"ml/x"}, ShutSeconds: 31}}
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"kubelet does not report on a pod bound to it"}},

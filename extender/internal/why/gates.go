@@ -3,6 +3,7 @@ package why
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,18 +92,22 @@ func (q *query) gates(r *Report, fits []string, refusals []fit.Refusal) ([]strin
 			continue
 		}
 		slices.Sort(g.Inside)
-		r.Gates = append(r.Gates, *g)
 		if why := g.refuses(); why != "" {
 			refusals = append(refusals, fit.Refusal{Node: node, Reason: why, Sentence: g.sentence(why)})
 			continue
 		}
+		r.Gates = append(r.Gates, *g)
 		open = append(open, node)
 	}
 	return open, refusals
 }
 
 func (g *Gate) sentence(why string) string {
-	return fmt.Sprintf("%s (inside: %v for %.0f s; %d waiting)", why, g.Inside, g.ShutSeconds, g.Waiting)
+	text := fmt.Sprintf("%s (inside: %s for %.0f s", why, strings.Join(g.Inside, ", "), g.ShutSeconds)
+	if g.Waiting > 0 {
+		text += fmt.Sprintf("; %d waiting", g.Waiting)
+	}
+	return text + ")"
 }
 
 // assumed returns the nodes on which the extender has booked a pod whose Binding the watch has not shown yet.

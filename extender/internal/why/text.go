@@ -112,7 +112,11 @@ func (d *drawing) fits() {
 	if len(d.Fits) > 0 {
 		d.out.Line("  ", d.screen.Paint(render.Green, d.glyphs.Tick), " ", d.screen.Paint(render.Bold, names(d.Fits)), "  it fits")
 	}
-	for _, g := range d.Gates {
+	for i, g := range d.Gates {
+		if i == maxNames {
+			d.out.Line("      and the GPU gates of ", render.Count(int64(len(d.Gates)-i), "more node"))
+			break
+		}
 		queue := "how many wait there only the extender knows"
 		if d.GatesFrom == "extender" {
 			queue = fmt.Sprintf("%d waiting", g.Waiting)

@@ -141,7 +141,7 @@ func (r *Report) placed(q *Question) {
 	if kube.InGate(q.Pod) {
 		since := ""
 		if at := boundAt(q.Pod); !at.IsZero() {
-			since = fmt.Sprintf(" since %s", age(q.Now.Sub(at)))
+			since = fmt.Sprintf(" for %s", age(q.Now.Sub(at)))
 		}
 		r.note("kubelet has not reported on it%s: it is in the GPU gate of node %s, where other pods wait until kubelet does", since, r.Node)
 	}
