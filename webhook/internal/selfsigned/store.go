@@ -37,7 +37,7 @@ type Service struct {
 func (s *Service) Renew(ctx context.Context, now time.Time) (changed bool, err error) {
 	secret, err := s.Client.CoreV1().Secrets(s.Secret.Namespace).Get(ctx, s.Secret.Name, metav1.GetOptions{})
 	if err != nil {
-		return false, fmt.Errorf("Secret %s/%s: %w", s.Secret.Namespace, s.Secret.Name, err)
+		return false, fmt.Errorf("reading Secret %s/%s: %w", s.Secret.Namespace, s.Secret.Name, err)
 	}
 	bundle, write, err := s.trust(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) Renew(ctx context.Context, now time.Time) (changed bool, err e
 	}
 	if changed {
 		if _, err := s.Client.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
-			return false, fmt.Errorf("Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+			return false, fmt.Errorf("writing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 		}
 	}
 	if !bytes.Equal(before.Trusted, after.Trusted) {
