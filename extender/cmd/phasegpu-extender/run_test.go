@@ -100,7 +100,7 @@ func TestAssembled(t *testing.T) {
 	filter := func() *extenderv1.ExtenderFilterResult {
 		return e.calls().Filter(ctx, &extenderv1.ExtenderArgs{Pod: waiting, NodeNames: &[]string{"n1"}})
 	}
-	if r := filter(); r.FailedNodes["n1"] != "Insufficient GPU memory in the pod's phases" {
+	if r := filter(); r.FailedAndUnresolvableNodes["n1"] != "Insufficient GPU memory in the pod's phases" {
 		t.Fatalf("got %+v", r)
 	}
 	// The page shows all of it: the holder, its gate and the pod that waits.

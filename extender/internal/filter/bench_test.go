@@ -63,8 +63,8 @@ func BenchmarkFilter(b *testing.B) {
 	calls(b, "/filter", []string{"fits", "refused"}, func(b *testing.B, nodes int, pod string, answer []byte) {
 		var result extenderv1.ExtenderFilterResult
 		want := map[string]int{"fits": nodes, "refused": 0}[pod]
-		if err := json.Unmarshal(answer, &result); err != nil || len(*result.NodeNames) != want || len(result.FailedNodes) != nodes-want {
-			b.Fatalf("%v, fits on %d nodes, not on %d", err, len(*result.NodeNames), len(result.FailedNodes))
+		if err := json.Unmarshal(answer, &result); err != nil || len(*result.NodeNames) != want || len(result.FailedAndUnresolvableNodes) != nodes-want {
+			b.Fatalf("%v, fits on %d nodes, not on %d", err, len(*result.NodeNames), len(result.FailedAndUnresolvableNodes))
 		}
 	})
 }
@@ -94,7 +94,7 @@ func BenchmarkFilterJSON(b *testing.B) {
 		fit    []string
 		failed extenderv1.FailedNodesMap
 	}{{"fits", names, extenderv1.FailedNodesMap{}}, {"refused", []string{}, failed}} {
-		result := &extenderv1.ExtenderFilterResult{NodeNames: &test.fit, FailedNodes: test.failed, FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{}}
+		result := &extenderv1.ExtenderFilterResult{NodeNames: &test.fit, FailedAndUnresolvableNodes: test.failed}
 		ours := handler(server.Calls{Filter: func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult { return result }})
 		plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if args := decode(w, r); args != nil {
@@ -175,7 +175,7 @@ func peer(c *baseline.Cluster) http.Handler {
 				failed[name] = "no device with room"
 			}
 		}
-		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: failed})
+		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: failed})
 	})
 	mux.HandleFunc("POST /prioritize", func(w http.ResponseWriter, r *http.Request) {
 		args := decode(w, r)

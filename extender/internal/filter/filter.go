@@ -188,23 +188,20 @@ func quota(err error) ask.Refusal {
 	return r
 }
 
-// collect tells the nodes apart. told is what is said of each kind of refusal.
+// collect tells the nodes apart. told is what is said of each kind of refusal. Every refusal is one that evicting pods
+// does not resolve, because kube-scheduler (up to 1.37) would find no victims on a node that passed its own filters: it
+// would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition.
 func collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
 	fit := make([]string, 0, len(names))
-	failed := extenderv1.FailedNodesMap{}
-	lasting := extenderv1.FailedNodesMap{}
+	refused := extenderv1.FailedNodesMap{}
 	for i := range refusals {
-		r := &refusals[i]
-		switch {
-		case r.Reason == "":
+		if r := &refusals[i]; r.Reason == "" {
 			fit = append(fit, names[i])
-		case r.Lasting:
-			lasting[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
-		default:
-			failed[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
+		} else {
+			refused[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
 		}
 	}
-	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: failed, FailedAndUnresolvableNodes: lasting}
+	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: refused}
 }
 
 // each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in

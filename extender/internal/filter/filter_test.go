@@ -85,19 +85,17 @@ func TestFilter(t *testing.T) {
 	pod := threePhases("p", 20000, 1000, 8000)
 	got := d.Filter.Filter(t.Context(), args(pod, "full", "fits", "small", "none"))
 	rest := d.Filter.Filter(t.Context(), args(pod, "gate", "garbage", "record", "new")) // a handful of reasons each
-	maps.Copy(got.FailedNodes, rest.FailedNodes)
+	maps.Copy(got.FailedAndUnresolvableNodes, rest.FailedAndUnresolvableNodes)
 	want := &extenderv1.ExtenderFilterResult{
 		NodeNames: &[]string{"fits"},
-		FailedNodes: extenderv1.FailedNodesMap{
+		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{ // all: nobody would be evicted for it
 			"full":    "Insufficient GPU memory in the pod's phases",
 			"gate":    "GPU gate shut",
 			"garbage": "Unreadable GPU inventory",
 			"record":  "Pods with an unreadable GPU allocation",
 			"new":     "GPU inventory not known yet",
-		},
-		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{
-			"small": "GPUs too small for the pod's phases",
-			"none":  "No GPU of the requested family",
+			"small":   "GPUs too small for the pod's phases",
+			"none":    "No GPU of the requested family",
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -220,7 +218,7 @@ func TestQuota(t *testing.T) {
 			continue
 		}
 		for _, node := range []string{"a", "b"} {
-			if why := got.FailedNodes[node]; !strings.Contains(why, "Exceeded quota") || !strings.Contains(why, "21000") || !strings.Contains(why, "20999") {
+			if why := got.FailedAndUnresolvableNodes[node]; !strings.Contains(why, "Exceeded quota") || !strings.Contains(why, "21000") || !strings.Contains(why, "20999") {
 				t.Errorf("quota %d, node %s: %q", max, node, why)
 			}
 		}
@@ -240,8 +238,8 @@ func TestQuotaOfAPercentage(t *testing.T) {
 	pod.Spec.InitContainers = nil
 	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem-percentage": resource.MustParse("50")}
 	got := d.Filter.Filter(t.Context(), args(pod, "large", "small"))
-	if diff := cmp.Diff([]string{"small"}, *got.NodeNames); diff != "" || !strings.Contains(got.FailedNodes["large"], "20480") {
-		t.Errorf("%s, refused %v", diff, got.FailedNodes)
+	if diff := cmp.Diff([]string{"small"}, *got.NodeNames); diff != "" || !strings.Contains(got.FailedAndUnresolvableNodes["large"], "20480") {
+		t.Errorf("%s, refused %v", diff, got.FailedAndUnresolvableNodes)
 	}
 }
 

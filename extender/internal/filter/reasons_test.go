@@ -98,11 +98,9 @@ func TestAHandfulOfReasons(t *testing.T) {
 		}
 		seen := slices.Clone(*got.NodeNames)
 		said := map[string]int{}
-		for _, failed := range []map[string]string{got.FailedNodes, got.FailedAndUnresolvableNodes} {
-			for node, reason := range failed {
-				seen = append(seen, node)
-				said[reason]++
-			}
+		for node, reason := range got.FailedAndUnresolvableNodes {
+			seen = append(seen, node)
+			said[reason]++
 		}
 		slices.Sort(seen)
 		slices.Sort(nodes)
@@ -140,7 +138,7 @@ func TestAHandfulOfReasons(t *testing.T) {
 				t.Errorf("seed %d: %q is counted", seed, reason)
 			}
 		}
-		if total != len(got.FailedNodes)+len(got.FailedAndUnresolvableNodes) {
+		if total != len(got.FailedAndUnresolvableNodes) {
 			t.Errorf("seed %d: %d nodes are counted, %d refused", seed, total, len(seen)-len(*got.NodeNames))
 		}
 		most = max(most, len(d.counted))
@@ -172,10 +170,8 @@ func TestWhichReasons(t *testing.T) {
 	node(1, func(name string, _ *device.Device) { d.shut[name] = "GPU gate shut" })
 	got := d.Filter.Filter(t.Context(), args(threePhases("p", 1000, 1000, 1000), nodes...))
 	said := map[string]int{}
-	for _, failed := range []map[string]string{got.FailedNodes, got.FailedAndUnresolvableNodes} {
-		for _, reason := range failed {
-			said[reason]++
-		}
+	for _, reason := range got.FailedAndUnresolvableNodes {
+		said[reason]++
 	}
 	want := map[string]int{
 		"Insufficient GPU memory in the pod's phases": 2, "GPU gate shut": 1,
@@ -184,8 +180,5 @@ func TestWhichReasons(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Error(diff)
-	}
-	if n := len(got.FailedAndUnresolvableNodes); n != 27 {
-		t.Errorf("%d nodes are left out of preemption, want 27", n)
 	}
 }
