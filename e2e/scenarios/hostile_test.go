@@ -166,7 +166,7 @@ func inventories(t *testing.T, p *scenarios.Play) {
 		{"", "empty"},
 		{"[", "JSON"},
 		{strings.TrimSuffix(card(""), "}]"), "JSON"},
-		{card("") + "x", "after the end"},
+		{card("") + "x", "after top-level value"},
 		{`{"id":"GPU-sick-0"}`, "inventory"},
 		{"null", "inventory"},
 		{`["GPU-sick-0"]`, "device 0"},
