@@ -20,7 +20,8 @@ import (
 )
 
 // TestScale counts what the extender writes to the API server: one Binding for a pod that meets no contention,
-// nothing for a node, nothing for a pod that waits, and one nudge for a pod for which there is room.
+// nothing for a node, nothing for a pod that waits, and one nudge for a pod for which there is room. Events are
+// counted apart: one for a pod that was placed.
 func TestScale(t *testing.T) {
 	s := stack.StartT(t, stack.Options{Scheduler: stack.Patient})
 	writes := &writes{count: map[string]int{}}
@@ -81,10 +82,18 @@ func thousandPods(t *testing.T, s *stack.Stack, writes *writes) {
 	writes.want(t, want)
 	events, err := s.Client.CoreV1().Events(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 	must(t, err)
+	placed := 0
 	for _, e := range events.Items {
-		if e.ReportingController == "phasegpu-extender" || e.Source.Component == "phasegpu-extender" {
+		switch {
+		case e.ReportingController != "phasegpu-extender" && e.Source.Component != "phasegpu-extender":
+		case e.Reason == "GPUPlaced":
+			placed++
+		default:
 			t.Errorf("event of ours: %s %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
 		}
+	}
+	if placed > 2 {
+		t.Errorf("%d events of pods that were placed, and 2 were", placed)
 	}
 	log, err := os.ReadFile(filepath.Join(s.LogDir(), "phasegpu-extender.log"))
 	must(t, err)
@@ -179,15 +188,15 @@ func addNodes(t *testing.T, s *stack.Stack, from, to int, memoryMiB int64) {
 // writes counts what changes something at the API server.
 type writes struct {
 	mu    sync.Mutex
-	count map[string]int // by verb and resource
+	count map[string]int // by verb and resource, without events
 }
 
 func (c *writes) wrap(apiServer http.Handler) http.Handler {
 	verbs := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if verb := verbs[r.Method]; verb != "" {
+		if verb, what := verbs[r.Method], resource(r.URL.Path); verb != "" && what != "events" {
 			c.mu.Lock()
-			c.count[verb+" "+resource(r.URL.Path)]++
+			c.count[verb+" "+what]++
 			c.mu.Unlock()
 		}
 		apiServer.ServeHTTP(w, r)
