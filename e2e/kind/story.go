@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/exec"
 
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
@@ -209,7 +211,11 @@ func (s *Story) Finish(pod *corev1.Pod, container string, code int) *corev1.Pod 
 	s.Helper()
 	running, err := s.Cluster.AwaitRunning(s.Context(), pod, container)
 	s.Must(err)
-	s.Must(s.Cluster.Exec(s.Context(), pod, container, fmt.Sprintf("touch=%s.%d", end, code)))
+	err = s.Cluster.Exec(s.Context(), pod, container, fmt.Sprintf("touch=%s.%d", end, code))
+	if exit := exec.ExitError(nil); errors.As(err, &exit) && exit.ExitStatus() == 128+int(syscall.SIGKILL) {
+		err = nil // the container saw the file, and its end took along who had made it
+	}
+	s.Must(err)
 	id := stack.ContainerStatus(running, container).ContainerID
 	ended, err := s.Cluster.Await(s.Context(), pod, "has "+container+" ended", func(p *corev1.Pod) error {
 		if status := stack.ContainerStatus(p, container); status != nil && status.ContainerID == id && status.State.Running != nil {
