@@ -35,6 +35,10 @@ const gpuMiB, podMiB = 24576, 1000
 // Limits of the clients of kube-scheduler and extender, so that they are not what is measured.
 const qps, burst = 10_000, 20_000
 
+// writers is how many reports the simulated kubelets write at once. All in a thousand at once would have the API
+// server do nothing else for seconds.
+const writers = 16
+
 // bench is one cluster under measurement.
 type bench struct {
 	Options
@@ -53,6 +57,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	b.say("starting a control plane")
 	b.Stack, err = stack.Start(ctx, stack.Options{
 		ControlPlane: controlplane.Options{Audit: true, Progress: b.Progress},
+		Nodes:        nodesim.Options{Writers: writers},
 		Programs:     o.Programs,
 		ExtenderArgs: []string{fmt.Sprintf("--qps=%d", qps), fmt.Sprintf("--burst=%d", burst), "--pprof", "--log-level=warn"},
 		Scheduler:    b.configure,

@@ -22,6 +22,9 @@ type Options struct {
 	Plan string
 	// RestartDelay is the time that a failed container is in back-off; 200 ms when 0.
 	RestartDelay time.Duration
+	// Writers is how many reports are written at once, as the API server's flow control has it for kubelets; the
+	// simulation's own requests are exempt from that. 0: no limit.
+	Writers int
 }
 
 // Simulator has the simulated nodes of one cluster. Its methods may be called from several goroutines.
@@ -33,7 +36,8 @@ type Simulator struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	records records
-	frozen  sync.RWMutex // locked while only first reports may be written
+	frozen  sync.RWMutex  // locked while only first reports may be written
+	turns   chan struct{} // one for each report that is being written; nil without a limit
 
 	mu       sync.Mutex
 	kubelets map[string]*kubelet
@@ -61,6 +65,9 @@ func Start(ctx context.Context, config *rest.Config, o Options) (*Simulator, err
 		client: client, options: o, plan: plan,
 		records:  records{admissions: map[string][]Admission{}, between: map[string]map[types.UID]waitedOn{}},
 		kubelets: map[string]*kubelet{}, pods: map[types.UID]*podWorker{}, more: make(chan struct{}),
+	}
+	if o.Writers > 0 {
+		s.turns = make(chan struct{}, o.Writers)
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if err := s.watch(ctx); err != nil {

@@ -222,9 +222,15 @@ func (p *podWorker) delete(ctx context.Context) {
 // not broken off when ctx ends: the pod may only just have gone.
 func (p *podWorker) persist(ctx context.Context, write func(context.Context) error) error {
 	for {
+		if p.sim.turns != nil {
+			p.sim.turns <- struct{}{}
+		}
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		err := write(call)
 		cancel()
+		if p.sim.turns != nil {
+			<-p.sim.turns
+		}
 		switch {
 		case err == nil, ctx.Err() != nil, apierrors.IsNotFound(err), isOfAnother(err):
 			return nil
