@@ -55,6 +55,18 @@ func (o *options) fromCluster(ctx context.Context, toComplete string, list func(
 // recent is a list as of any moment of late, which costs the API server least.
 func recent() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
 
+// itemNames returns the names of a list's objects.
+func itemNames[T any, P interface {
+	*T
+	GetName() string
+}](items []T) []string {
+	var all []string
+	for i := range items {
+		all = append(all, P(&items[i]).GetName())
+	}
+	return all
+}
+
 // namespaces completes namespaces.
 func (o *options) namespaces(c *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
@@ -62,11 +74,7 @@ func (o *options) namespaces(c *cobra.Command, _ []string, toComplete string) ([
 		if err != nil {
 			return nil, err
 		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, nil
+		return itemNames(list.Items), nil
 	})
 }
 

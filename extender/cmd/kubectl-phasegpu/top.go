@@ -118,11 +118,7 @@ func (o *options) topArguments(c *cobra.Command, args []string, toComplete strin
 		if err != nil {
 			return nil, err
 		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, nil
+		return itemNames(list.Items), nil
 	})
 }
 
