@@ -2,8 +2,6 @@ package scenarios_test
 
 import (
 	"bytes"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,9 +18,7 @@ import (
 
 // bodies that no API server and no kube-scheduler would send.
 func bodies(t *testing.T, p *scenarios.Play) {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(p.Cluster.CA())
-	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: trusting(p)}}
 	defer client.CloseIdleConnections()
 	ask := func(method, url, contentType, body string) (int, string, error) {
 		r, err := http.NewRequestWithContext(p.Context(), method, url, strings.NewReader(body))

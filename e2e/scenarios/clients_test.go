@@ -18,12 +18,17 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
+// trusting returns what a client of the cluster's webhook trusts.
+func trusting(p *scenarios.Play) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(p.Cluster.CA())
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+}
+
 // clients that keep the servers waiting, or would have them speak old versions of TLS, get nowhere; and nobody else
 // notices.
 func clients(t *testing.T, p *scenarios.Play) {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(p.Cluster.CA())
-	config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	config := trusting(p)
 	pages := strings.TrimSuffix(p.Cluster.LedgerURL(), "/debug/ledger")
 	must(t, stack.Together(
 		func() error { return stack.OldTLS(p.Context(), p.Cluster.WebhookURL, config) },
