@@ -42,6 +42,7 @@ func TestTold(t *testing.T) {
 	bind := func(pod *corev1.Pod, want ...string) {
 		t.Helper()
 		_ = w.Bind(t.Context(), to(pod, "n1"))
+		w.running.Wait() // an impatient Bind answers while its attempt is still giving up
 		mu.Lock()
 		defer mu.Unlock()
 		if diff := cmp.Diff(want, told); diff != "" {
