@@ -120,7 +120,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 			e.refused.Unclaimed(uid)
 		}
 	}, log)
-	e.refused = wake.New(e.book, e.gate.Room, nudger.Nudge, time.Now)
+	e.refused = wake.New(e.book, e.gate.Room, nudger.Nudge, time.Now, log)
 	refused.Store(e.refused)
 
 	recent := ask.NewRecent(remembered)

@@ -148,7 +148,17 @@ func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs
 	return a, nil
 }
 
-func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBindingArgs) error {
+func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBindingArgs) (err error) {
+	booked := false // and nothing posted, so that it can be taken back
+	defer func() {
+		if p := recover(); p != nil { // ends the attempt, not the process
+			b.Log.Error("panic", zap.String("pod", args.PodNamespace+"/"+args.PodName), zap.String("node", args.Node), zap.Any("panic", p), zap.Stack("stack"))
+			err = fmt.Errorf("the binding to node %s failed by a fault of the extender, whose log has more: %v", args.Node, p)
+			if booked {
+				b.withdraw(string(args.PodUID))
+			}
+		}
+	}()
 	if err := b.May(patience); err != nil {
 		return because(notLeading, err)
 	}
@@ -170,6 +180,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 	if !p.Devices {
 		return b.post(binding)
 	}
+	booked = true
 	a, err := b.enter(patience, p, args.Node)
 	switch {
 	case errors.Is(err, ledger.ErrBound):
@@ -183,6 +194,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 	binding.Annotations = kube.AllocationAnnotations(a)
 	binding.Annotations[wire.NodeAnnotation] = args.Node
 	binding.Annotations[wire.TimeAnnotation] = strconv.FormatInt(b.Now().Unix(), 10)
+	booked = false // from here on only who knows may take it back
 	if err := b.post(binding); err != nil {
 		b.withdraw(p.UID)
 		return err

@@ -3,6 +3,7 @@ package bind
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
@@ -432,6 +434,64 @@ func TestOnlyTheLeaderBinds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.wantEmpty()
+}
+
+// A panic ends the attempt, with an error that names the pod. What is booked is taken back, unless the binding may have
+// been written. Another attempt finds out.
+func TestPanic(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault  func(*Config)
+		posts  int
+		booked int64
+	}{
+		"while it is placed":      {func(c *Config) { c.Book = faultyBook{c.Book} }, 0, 0},
+		"when its turn has come":  {func(c *Config) { c.Waited = func(time.Duration, bool) { panic("a bug") } }, 0, 0},
+		"when it has been posted": {func(c *Config) { c.Pods = faultyPods{c.Pods} }, 1, 6000},
+		"when it is bound":        {func(c *Config) { c.Bound = func(*ask.Pod, string, device.Allocation) { panic("a bug") } }, 1, 6000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := gpuPod("a", 6000)
+			w := newWorld(t, pod)
+			var failed []string
+			w.Failed = func(reason string) { failed = append(failed, reason) }
+			whole := w.Config
+			test.fault(&w.Config)
+			if err := w.Bind(t.Context(), to(pod, "n1")); err == nil || !strings.Contains(err.Error(), "ns/a") || !strings.Contains(err.Error(), "a bug") {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff([]string{other}, failed); diff != "" {
+				t.Errorf("reasons: %s", diff)
+			}
+			if got := len(w.api.posts()); got != test.posts || w.held("n1") != test.booked {
+				t.Errorf("%d POSTs and %d MiB booked, want %d and %d", got, w.held("n1"), test.posts, test.booked)
+			}
+			if test.booked == 0 {
+				w.wantEmpty()
+			}
+			w.Config = whole
+			if err := w.Bind(t.Context(), to(pod, "n1")); err != nil || w.held("n1") != 6000 || len(w.api.posts()) != 1 {
+				t.Errorf("again: %v, %d MiB booked, %d POSTs", err, w.held("n1"), len(w.api.posts()))
+			}
+		})
+	}
+}
+
+type faultyBook struct{ Book }
+
+func (b faultyBook) Assume(p ledger.Pod, _ func(*ledger.View) (device.Allocation, error)) (device.Allocation, ledger.Delta, error) {
+	return b.Book.Assume(p, func(*ledger.View) (device.Allocation, error) { panic("a bug") })
+}
+
+type faultyPods struct{ corev1client.PodsGetter }
+
+func (f faultyPods) Pods(namespace string) corev1client.PodInterface {
+	return faultyPod{f.PodsGetter.Pods(namespace)}
+}
+
+type faultyPod struct{ corev1client.PodInterface }
+
+func (f faultyPod) Bind(ctx context.Context, b *corev1.Binding, o metav1.CreateOptions) error {
+	panic(fmt.Sprint("a bug after ", f.PodInterface.Bind(ctx, b, o)))
 }
 
 // The watch was down while the pod was bound and deleted: it never shows it.

@@ -16,7 +16,7 @@ const (
 	overQuota  = "quota"
 	gone       = "gone"     // deleted, or created again under its name
 	stopping   = "stopping" // the extender ends
-	other      = "other"    // the API server refused, or could not be asked; or the pod is bound already
+	other      = "other"    // the API server refused, or could not be asked; the pod is bound already; or a panic
 )
 
 // Reasons lists what Config.Failed is told.

@@ -146,7 +146,7 @@ func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
 		Book: book, Gate: func() map[string]string { return nil }, Recent: ask.NewRecent(16), Count: func(string, int) {},
-		Refused: wake.New(book, func(string) int { return 8 }, func(*ask.Pod) {}, time.Now),
+		Refused: wake.New(book, func(string) int { return 8 }, func(*ask.Pod) {}, time.Now, zap.NewNop()),
 	}
 	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
 }

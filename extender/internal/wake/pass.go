@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
@@ -33,9 +35,7 @@ func (r *Refused) pass() (tries int) {
 
 	slices.SortFunc(claims, func(a, b *claim) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
 	for _, c := range claims {
-		if r.book.Pod(c.pod.UID) == nil && !t.place(c.pod, c.node) { // the books have it already, or its room is gone
-			t.fits(c.refused, nil)
-		}
+		t.keep(c)
 	}
 	slices.SortFunc(waiting, func(a, b *refused) int {
 		return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
@@ -110,9 +110,27 @@ type memo struct {
 
 func scopeOf(p *ask.Pod) scope { return scope{p.Namespace, p.Ledger.Scope} }
 
+// keep takes for a nudged pod the room that it was nudged for.
+func (t *trial) keep(c *claim) {
+	defer t.survive(c.pod)
+	if t.book.Pod(c.pod.UID) == nil && !t.place(c.pod, c.node) { // the books have it already, or its room is gone
+		t.fits(c.refused, nil)
+	}
+}
+
+// survive, deferred, has a panic over one pod cost that pod its nudge, and not the others theirs or the process its
+// life. It is not tried again before it has been refused again.
+func (t *trial) survive(p *ask.Pod) {
+	if cause := recover(); cause != nil {
+		t.log.Error("panic: the pod waits for kube-scheduler's flush", zap.Stringer("pod", p), zap.Any("panic", cause), zap.Stack("stack"))
+		t.Forget(p.UID)
+	}
+}
+
 // fits tries a pod on those of the nodes that refused it, or on all that did if nodes is nil, and takes what it
 // would hold. It returns the node, "" for none.
 func (t *trial) fits(p *refused, nodes set) string {
+	defer t.survive(p.pod)
 	k := kind{scopeOf(p.pod), p.pod.Shape}
 	m := t.kinds[k]
 	if m == nil {

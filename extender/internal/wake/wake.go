@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 )
@@ -48,6 +50,7 @@ type Refused struct {
 	nudge func(*ask.Pod)        // must not block
 	now   func() time.Time
 	after func(time.Duration, func())
+	log   *zap.Logger
 
 	mu     sync.Mutex
 	pods   map[string]*refused // by UID
@@ -55,10 +58,10 @@ type Refused struct {
 	claims map[string]*claim   // by UID: nudged pods, until it is known what became of them
 	nodes  names
 	dirty  release // what was released since the last pass
-	// While a Filter reads the books, what is released is logged, for the pod that it may refuse.
-	open int
-	log  []release // one node or namespace each
-	wake chan struct{}
+	// While a Filter reads the books, what is released is noted, for the pod that it may refuse.
+	open   int
+	missed []release // one node or namespace each
+	wake   chan struct{}
 }
 
 type refused struct {
@@ -79,9 +82,9 @@ type claim struct {
 type release struct{ nodes, namespaces map[string]bool }
 
 // New remembers nothing yet. nudge is called for each pod that now fits; it must not block.
-func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time) *Refused {
+func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time, log *zap.Logger) *Refused {
 	return &Refused{
-		book: book, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) },
+		book: book, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, log: log,
 		pods: map[string]*refused{}, claims: map[string]*claim{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -91,7 +94,7 @@ func (r *Refused) Begin() (mark int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open++
-	return len(r.log)
+	return len(r.missed)
 }
 
 // End takes what a Filter decided: nodes are those that refused the pod, nil when one took it. What was
@@ -103,14 +106,14 @@ func (r *Refused) End(mark int, p *ask.Pod, nodes []string) {
 		r.drop(p.UID)
 	} else {
 		r.remember(p, nodes)
-		for _, missed := range r.log[mark:] {
-			r.release(missed)
+		for _, what := range r.missed[mark:] {
+			r.release(what)
 		}
 		r.unclaimed(p.UID)
 	}
 	r.open--
 	if r.open == 0 {
-		r.log = nil // nobody has a mark in it
+		r.missed = nil // nobody has a mark in it
 	}
 }
 
@@ -200,7 +203,7 @@ func (r *Refused) Released(node, namespace string) {
 	var what release
 	what.add(node, namespace)
 	if r.open > 0 {
-		r.log = append(r.log, what)
+		r.missed = append(r.missed, what)
 	}
 	r.release(what)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
@@ -38,7 +39,7 @@ func newShop(nodes ...string) *shop {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.nudged = append(s.nudged, p.Name)
-	}, func() time.Time { return s.now })
+	}, func() time.Time { return s.now }, zap.NewNop())
 	return s
 }
 
@@ -141,8 +142,8 @@ func TestReleasesDuringOverlappingFilters(t *testing.T) {
 	s.want(t, "p", "q")
 	s.End(mr, r, []string{"a", "b"}) // read after both: whatever refused it, nothing was released since
 	s.want(t)
-	if s.open != 0 || len(s.log) != 0 {
-		t.Errorf("%d open, %d logged", s.open, len(s.log))
+	if s.open != 0 || len(s.missed) != 0 {
+		t.Errorf("%d open, %d noted", s.open, len(s.missed))
 	}
 }
 
@@ -163,6 +164,31 @@ func TestNoStorm(t *testing.T) {
 	s.want(t, "p0")
 	if s.Waiting() != 999 {
 		t.Errorf("%d wait", s.Waiting())
+	}
+}
+
+// A panic over one pod costs that pod its nudge, whether it waits or was nudged already; the others get theirs.
+func TestPanicOverOnePod(t *testing.T) {
+	s := newShop("n")
+	s.hold("h", "n", 10000)
+	bug := wants("bug", 1000)
+	bug.Shape, bug.Placement = "bug", nil
+	nudged := wants("nudged", 1000)
+	nudged.Priority = 1
+	for _, p := range []*ask.Pod{bug, nudged, wants("p", 1000)} {
+		s.refuse(p, "n")
+	}
+	s.leave("h")
+	s.want(t, "nudged", "p")
+	if s.Waiting() != 0 {
+		t.Errorf("%d wait", s.Waiting())
+	}
+	nudged.Placement = nil
+	s.refuse(wants("q", 1000), "n")
+	s.Released("n", "")
+	s.want(t, "q")
+	if s.claims["nudged"] != nil {
+		t.Error("others are passed over for a pod that is not tried")
 	}
 }
 
