@@ -236,3 +236,42 @@ func TestSeveralQuotas(t *testing.T) { // case 42
 		t.Error("a namespace without pods and quotas stays in the book")
 	}
 }
+
+// Without pods, a quota has the room that a recomputation without them would find.
+func TestCheckQuotaWithout(t *testing.T) {
+	b := New()
+	b.SetNode(node("n", 1<<20, "G"))
+	b.SetQuota(limit("q", 1000))
+	b.Observe(pod("u1", "n", phase.Pod{a}, on("G", 300)))
+	b.Observe(pod("u2", "n", phase.Pod{a}, on("G", 600)))
+	other := pod("u3", "n", phase.Pod{a}, on("G", 5000))
+	other.Namespace = "other"
+	b.Observe(other)
+	bad := pod("bad", "n", phase.Pod{a})
+	bad.Unreadable = "garbage"
+	for _, test := range []struct {
+		gone string
+		room int64
+	}{{"", 100}, {"u1", 400}, {"u2", 700}, {"u1 u2", 1000}, {"u1 u1", 400}, {"u3", 100}, {"nobody", 100}} {
+		gone := strings.Fields(test.gone)
+		if err := b.CheckQuotaWithout("ns", gone, Scope{}, asks(test.room)); err != nil {
+			t.Errorf("without %q: %v", test.gone, err)
+		}
+		if got := quotaError(t, b.CheckQuotaWithout("ns", gone, Scope{}, asks(test.room+1))); got.Used != 1000-test.room {
+			t.Errorf("without %q %d are used, want %d", test.gone, got.Used, 1000-test.room)
+		}
+	}
+	b.Observe(bad)
+	if err := b.CheckQuotaWithout("ns", []string{"u1"}, Scope{}, asks(1)); err == nil {
+		t.Error("beside a pod that cannot be read the quota is not proven")
+	}
+	if err := b.CheckQuotaWithout("ns", []string{"u1", "bad"}, Scope{}, asks(400)); err != nil {
+		t.Errorf("without the pod that cannot be read: %v", err)
+	}
+	if err := b.CheckQuotaWithout("elsewhere", []string{"u1"}, Scope{}, asks(1<<40)); err != nil {
+		t.Errorf("where no quota is: %v", err)
+	}
+	if err := b.CheckQuota("ns", "u1", Scope{}, asks(1)); err == nil {
+		t.Error("the book itself has changed")
+	}
+}

@@ -80,7 +80,15 @@ func bodies(t *testing.T, p *scenarios.Play) {
 		{"POST", extender + "/bind", isJSON, `{"PodName":"a","PodNamespace":"../../../nodes","PodUID":"x","Node":"good"}`, 200, "Error"},
 		{"POST", extender + "/bind", isJSON, `{"PodName":"a","PodNamespace":"default","PodUID":"x","Node":"no-such-node"}`, 200, "Error"},
 		{"GET", extender + "/filter", isJSON, "", 405, ""},
-		{"POST", extender + "/preempt", isJSON, "{}", 404, ""},
+		{"POST", extender + "/preempt", isJSON, "garbage", 400, "JSON"},
+		{"POST", extender + "/preempt", isJSON, `{"NodeNameToMetaVictims":[]}`, 400, "JSON"},
+		{"POST", extender + "/preempt", isJSON, strings.Repeat(" ", 8<<20+1), 413, "larger"},
+		{"POST", extender + "/preempt", isJSON, `{}`, 400, "no Pod"},
+		{"POST", extender + "/preempt", isJSON, `{"Pod":{}}`, 400, "NodeNameToMetaVictims"},
+		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToMetaVictims":{"good":null}}`, 400, "null"},
+		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToMetaVictims":{"good":{"Pods":[null]}}}`, 400, "no UID"},
+		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToVictims":{"good":{"Pods":[null]}}}`, 400, "null"},
+		{"POST", extender + "/preempt", isJSON, preemptArgs(p, `{"no-such-node":{"Pods":[{"UID":"x"}]},"good":{"Pods":[{"UID":"x"}]}}`), 200, `{"good":{"Pods":[{"UID":"x"}]`},
 	} {
 		what := fmt.Sprintf("%s %s %q %.80q", c.method, c.url, c.contentType, c.body)
 		code, text, err := ask(c.method, c.url, c.contentType, c.body)
@@ -131,4 +139,10 @@ func bodies(t *testing.T, p *scenarios.Play) {
 func filterArgs(p *scenarios.Play, memory, nodes string) string {
 	return fmt.Sprintf(`{"NodeNames":%s,"Pod":{"metadata":{"name":"a","namespace":%q,"uid":"u-1"},
 		"spec":{"containers":[{"name":"train","resources":{"limits":{"nvidia.com/gpumem":%s}}}]}}}`, nodes, p.Namespace, memory)
+}
+
+// preemptArgs is a Preempt for a pod that fits, of which kube-scheduler would evict others.
+func preemptArgs(p *scenarios.Play, nodes string) string {
+	return fmt.Sprintf(`{"NodeNameToMetaVictims":%s,"Pod":{"metadata":{"name":"a","namespace":%q,"uid":"u-1"},
+		"spec":{"containers":[{"name":"train","resources":{"limits":{"nvidia.com/gpumem":"1000"}}}]}}}`, nodes, p.Namespace)
 }

@@ -39,7 +39,7 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
 	f.Float64Var(&o.qps, "qps", 1000, "requests per second to the API server; a bind is one")
 	f.IntVar(&o.burst, "burst", 2000, "requests to the API server at once")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8888", "address for kube-scheduler: /filter, /prioritize, /bind. It has no authentication: keep it on loopback")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8888", "address for kube-scheduler: /filter, /prioritize, /preempt, /bind. It has no authentication: keep it on loopback")
 	f.StringVar(&o.metricsListen, "metrics-listen", ":8080", "address of /healthz, /readyz, /metrics, /debug/ledger and the page, all of which only read")
 	f.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof/ of --metrics-listen, to whoever can reach it")
 	f.DurationVar(&o.bindTimeout, "bind-timeout", 15*time.Second, "how long a bind may wait for its turn on the node; less than the scheduler's httpTimeout")

@@ -27,6 +27,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/lead"
 	"github.com/phasegpu/phasegpu/extender/internal/notice"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
+	"github.com/phasegpu/phasegpu/extender/internal/preempt"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/extender/internal/wake"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -95,6 +96,7 @@ type extender struct {
 	gate    *gate.Gate
 	refused *wake.Refused
 	filter  *filter.Filter
+	preempt *preempt.Preempt
 	binder  *bind.Binder
 	lead    *lead.Lead
 	feed    *kube.Feed
@@ -125,6 +127,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 
 	recent := ask.NewRecent(remembered)
 	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
+	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Defaults: o.defaults}
 	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
@@ -154,7 +157,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 }
 
 func (e *extender) calls() server.Calls {
-	return server.Calls{Ready: e.ready, Filter: e.filter.Filter, Prioritize: e.filter.Prioritize, Bind: e.binder.Bind}
+	return server.Calls{Ready: e.ready, Filter: e.filter.Filter, Prioritize: e.filter.Prioritize, Preempt: e.preempt.Preempt, Bind: e.binder.Bind}
 }
 
 func (e *extender) site(o *options) *page.Site {

@@ -20,15 +20,17 @@ import (
 // of 63 bytes are 4 MiB, and a pod is at most 1.5 MiB (etcd's limit).
 const MaxBody = 8 << 20
 
-// Calls are what kube-scheduler asks for. Failures are in the results, as its contract has it.
+// Calls are what kube-scheduler asks for. Failures are in the results, as its contract has it; but Preempt's has no
+// place for them: an error without a result is of the arguments, one beside a result is only logged and counted.
 type Calls struct {
 	Ready      func() error // why nothing can be answered yet
 	Filter     func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult
 	Prioritize func(context.Context, *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error)
+	Preempt    func(context.Context, *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error)
 	Bind       func(context.Context, *extenderv1.ExtenderBindingArgs) error
 }
 
-// Extender returns the handler of /filter, /prioritize and /bind.
+// Extender returns the handler of /filter, /prioritize, /preempt and /bind.
 func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /filter", call(m, log, "filter", func(ctx context.Context, args *extenderv1.ExtenderArgs) (any, error) {
@@ -52,6 +54,19 @@ func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 		}
 		return scores, err
 	}))
+	mux.Handle("POST /preempt", call(m, log, "preempt", func(ctx context.Context, args *extenderv1.ExtenderPreemptionArgs) (any, error) {
+		if err := c.Ready(); err != nil {
+			return failure(http.StatusServiceUnavailable), err
+		}
+		result, err := c.Preempt(ctx, args)
+		switch {
+		case result == nil:
+			return failure(http.StatusBadRequest), err
+		case err == nil && len(result.NodeNameToMetaVictims) == 0:
+			err = errNoNode
+		}
+		return result, err
+	}))
 	mux.Handle("POST /bind", call(m, log, "bind", func(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (any, error) {
 		err := c.Ready()
 		if err == nil {
@@ -65,8 +80,11 @@ func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 	return mux
 }
 
-// errNoNode is the common end of a Filter, which is no failure.
+// errNoNode is the common end of a Filter, which is no failure, and of a Preempt.
 var errNoNode = errors.New("no node fits")
+
+// failure is the status of an answer that is its error as text.
+type failure int
 
 // call reads arguments of one type and writes the result. Bodies that cannot be read are answered 400 or
 // 413 with the reason as text: the caller is not a kube-scheduler, or another version of it.
@@ -88,6 +106,16 @@ func call[A any](m *Metrics, log *zap.Logger, verb string, do func(context.Conte
 			return
 		}
 		result, err := do(r.Context(), args)
+		if status, ok := result.(failure); ok {
+			outcome := "error"
+			if status == http.StatusBadRequest {
+				outcome = "bad_request"
+			}
+			m.observe(verb, outcome, start)
+			log.Warn("request failed", zap.String("verb", verb), zap.Error(err))
+			http.Error(w, err.Error(), int(status))
+			return
+		}
 		body, encodeErr := encode(result)
 		if encodeErr != nil {
 			m.observe(verb, "error", start)

@@ -34,7 +34,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "phasegpu_extender_request_duration_seconds", Help: "Calls by kube-scheduler, by result: ok, refused (no node fits), error, bad_request, panic. A bind includes its wait in the gate.",
+			Name: "phasegpu_extender_request_duration_seconds", Help: "Calls by kube-scheduler, by result: ok, refused (no node fits, or none would), error, bad_request, panic. A bind includes its wait in the gate.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
 		}, []string{"verb", "result"}),
 		refusals: counter("filter_refused_nodes_total", "Nodes refused to pods, by reason.", "reason"),
@@ -56,12 +56,14 @@ func NewMetrics() *Metrics {
 // Begin has all that can be counted there from the start, at 0: a counter that appears with what it counts
 // first has no increase to be seen.
 func (m *Metrics) Begin(l Labels) {
-	for _, verb := range []string{"filter", "prioritize", "bind"} {
+	for _, verb := range []string{"filter", "prioritize", "preempt", "bind"} {
 		for _, result := range []string{"ok", "error", "bad_request", "panic"} {
 			m.requests.WithLabelValues(verb, result)
 		}
 	}
-	m.requests.WithLabelValues("filter", "refused")
+	for _, verb := range []string{"filter", "preempt"} {
+		m.requests.WithLabelValues(verb, "refused")
+	}
 	for _, result := range []string{"entered", "gave_up"} {
 		m.waits.WithLabelValues(result)
 	}

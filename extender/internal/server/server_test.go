@@ -41,6 +41,21 @@ func calls() Calls {
 			}
 			return extenderv1.HostPriorityList{{Host: "yes", Score: 10}}, nil
 		},
+		Preempt: func(_ context.Context, args *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error) {
+			if args.NodeNameToMetaVictims == nil {
+				return nil, errors.New("incomplete")
+			}
+			r := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
+			for n, victims := range args.NodeNameToMetaVictims {
+				if n == "lost" {
+					return r, errors.New("the API server is away")
+				}
+				if n == "yes" {
+					r.NodeNameToMetaVictims[n] = victims
+				}
+			}
+			return r, nil
+		},
 		Bind: func(_ context.Context, args *extenderv1.ExtenderBindingArgs) error {
 			if args.PodName == "panic" {
 				panic("bug")
@@ -80,6 +95,12 @@ func TestContract(t *testing.T) {
 		"no content type":     {"/bind", "", `{"Node":"yes"}`, 200, `{"Error":""}`},
 		"prioritize":          {"/prioritize", "application/json", `{"NodeNames":[]}`, 200, `[{"Host":"yes","Score":10}]`},
 		"prioritize, error":   {"/prioritize", "application/json", `{}`, 200, `[]`},
+		"preempt":             {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1},"b":{}}}`, 200, `{"NodeNameToMetaVictims":{"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}}}`},
+		"preempt, none":       {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"b":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"preempt, unread":     {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"lost":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"preempt, error":      {"/preempt", "application/json", `{}`, 400, "incomplete"},
+		"preempt, null":       {"/preempt", "application/json", `null`, 400, "incomplete"},
+		"preempt, garbage":    {"/preempt", "application/json", `{"NodeNameToMetaVictims":[]}`, 400, "extender/v1"},
 		"bind, error":         {"/bind", "application/json", `{"Node":"b"}`, 200, `{"Error":"no"}`},
 		"bind, bug":           {"/bind", "application/json", `{"PodName":"panic"}`, 500, "internal error"},
 		"empty":               {"/filter", "application/json", ``, 400, "extender/v1"},
@@ -98,7 +119,7 @@ func TestContract(t *testing.T) {
 			}
 		})
 	}
-	for path, code := range map[string]int{"/filter": 405, "/preempt": 404, "/": 404} {
+	for path, code := range map[string]int{"/filter": 405, "/preempt": 405, "/": 404} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != code {
@@ -119,7 +140,7 @@ func TestContract(t *testing.T) {
 	}
 	want := map[string]uint64{
 		"filter ok": 1, "filter refused": 1, "filter error": 2, "filter bad_request": 7, "prioritize ok": 1, "prioritize error": 1,
-		"bind ok": 2, "bind error": 1, "bind panic": 1,
+		"preempt ok": 1, "preempt refused": 1, "preempt error": 1, "preempt bad_request": 3, "bind ok": 2, "bind error": 1, "bind panic": 1,
 	}
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Error(diff)
@@ -134,6 +155,9 @@ func TestNotReady(t *testing.T) {
 		if w := post(h, path, "application/json", body); w.Code != 200 || !strings.Contains(w.Body.String(), `"Error":"books not rebuilt"`) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
+	}
+	if w := post(h, "/preempt", "application/json", `{"NodeNameToMetaVictims":{}}`); w.Code != 503 || !strings.Contains(w.Body.String(), "books not rebuilt") {
+		t.Errorf("/preempt: %d %s", w.Code, w.Body)
 	}
 }
 
@@ -221,12 +245,12 @@ func TestLogger(t *testing.T) {
 // Whatever the body, the answer is 200 with a result, or 4xx with text; nothing panics.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{``, `null`, `[]`, `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}},"NodeNames":["a"]}`,
-		`{"PodName":"p","PodUID":"u","Node":"n"}`, `{"NodeNames":[null]}`, "{\"Node\":\"\xff\"}"} {
+		`{"PodName":"p","PodUID":"u","Node":"n"}`, `{"NodeNameToMetaVictims":{"yes":null}}`, `{"NodeNames":[null]}`, "{\"Node\":\"\xff\"}"} {
 		f.Add(body)
 	}
 	h := Extender(calls(), NewMetrics(), zap.NewNop())
 	f.Fuzz(func(t *testing.T, body string) {
-		for _, path := range []string{"/filter", "/prioritize", "/bind"} {
+		for _, path := range []string{"/filter", "/prioritize", "/preempt", "/bind"} {
 			w := post(h, path, "application/json", body)
 			switch {
 			case w.Code == 200:

@@ -1,0 +1,44 @@
+package preempt
+
+import (
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
+)
+
+// trial is a pod that is tried on a node as it would be without others.
+type trial struct {
+	book    Book
+	scratch *placement.Scratch
+	pod     *ask.Pod
+	view    *ledger.View // without the given victims, nil for a node that the books do not know
+	given   []string     // UIDs: the victims', and the pod's own, which can be assumed on a node
+}
+
+func (p *Preempt) trial(s *placement.Scratch, pod *ask.Pod, node string, given *extenderv1.MetaVictims) *trial {
+	t := &trial{book: p.Book, scratch: s, pod: pod, given: []string{pod.UID}}
+	for _, v := range given.Pods {
+		t.given = append(t.given, v.UID)
+	}
+	t.view = p.Book.Node(node).Without(t.given...)
+	return t
+}
+
+// fits reports whether the pod fits on the node without the given victims and these pods, and into its namespace's
+// quotas without the given victims: a quota is no room of a node, so nobody else is evicted for it.
+func (t *trial) fits(gone ...string) bool {
+	allocation, refusal := t.pod.Place(t.scratch, t.view.Without(gone...))
+	if refusal.Reason != "" {
+		return false
+	}
+	charges := t.pod.Charges
+	if !t.pod.Settled { // a percentage: the device decides
+		var err error
+		if charges, err = t.pod.Totals(allocation); err != nil {
+			return false
+		}
+	}
+	return t.book.CheckQuotaWithout(t.pod.Namespace, t.given, t.pod.Ledger.Scope, charges) == nil
+}
