@@ -42,8 +42,7 @@ func (b *bench) meter() *meter {
 
 // read returns what they have used since.
 func (m *meter) read() (Load, error) {
-	took := time.Since(m.began).Seconds()
-	l := Load{CPU: map[string]float64{}, Resident: map[string]int64{}}
+	l := Load{CPU: map[string]float64{}, Resident: map[string]int64{}, Took: time.Since(m.began)}
 	for name, pid := range m.pids {
 		seconds, err := cpuSeconds(pid)
 		if err != nil {
@@ -52,7 +51,7 @@ func (m *meter) read() (Load, error) {
 		if l.Resident[name], err = residentBytes(pid); err != nil {
 			return l, fmt.Errorf("%s: %w", name, err)
 		}
-		l.CPU[name] = (seconds - m.cpu[name]) / took
+		l.CPU[name] = seconds - m.cpu[name]
 	}
 	return l, m.err
 }

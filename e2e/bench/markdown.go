@@ -37,7 +37,7 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 }
 
 func (r *Result) bursts(b *strings.Builder) {
-	fmt.Fprintf(b, "Burst of %d pods, median of %d rounds (least to most). The ratio is to the same without the extender.\n\n", r.Pods, r.Rounds)
+	fmt.Fprintf(b, "Burst of %d pods, median of %d rounds (least to most). The ratios are to the same without the extender.\n\n", r.Pods, r.Rounds)
 	var rows [][]string
 	for _, mode := range Modes() {
 		burst := Median(r.Bursts[mode])
@@ -48,10 +48,12 @@ func (r *Result) bursts(b *strings.Builder) {
 		base := Median(r.Bursts[Mode{Inits: mode.Inits}])
 		rows = append(rows, []string{
 			mode.String(), fmt.Sprintf("%.0f (%.0f to %.0f)", burst.PerSecond(), least, most),
-			fmt.Sprintf("%.2f", burst.PerSecond()/base.PerSecond()), number(mode.Inits, burst.Finished),
+			fmt.Sprintf("%.2f", burst.PerSecond()/base.PerSecond()),
+			fmt.Sprintf("%.0f", burst.RanPerSecond()), fmt.Sprintf("%.2f", burst.RanPerSecond()/base.RanPerSecond()),
+			number(mode.Inits, burst.Finished),
 		})
 	}
-	table(b, []string{"", "pods bound per second", "ratio", "inits finished per second"}, rows)
+	table(b, []string{"", "pods bound per second", "ratio", "until they run", "ratio", "inits finished per second"}, rows)
 }
 
 func (r *Result) steady(b *strings.Builder) {
@@ -70,7 +72,7 @@ func (r *Result) steady(b *strings.Builder) {
 
 // processors shows what the processes used, of the median bursts and of the steady part.
 func (r *Result) processors(b *strings.Builder) {
-	fmt.Fprintf(b, "Processor time of each process, in ms for each pod bound in a burst, and resident memory of extender and kube-scheduler after it; the extender in the steady part, in percent of one processor:\n\n")
+	fmt.Fprintf(b, "Processor time of each process, in ms for each pod of a burst until it runs, and resident memory of extender and kube-scheduler after it; the extender in the steady part, in percent of one processor:\n\n")
 	names := map[string]bool{}
 	for _, bursts := range r.Bursts {
 		for name := range Median(bursts).Load.CPU {
@@ -85,15 +87,16 @@ func (r *Result) processors(b *strings.Builder) {
 		burst := Median(r.Bursts[mode])
 		row := []string{mode.String()}
 		for _, name := range processes {
-			share, ran := burst.Load.CPU[name]
-			row = append(row, unit(ran, "%.2f", 1000*share/burst.PerSecond()))
+			seconds, ran := burst.Load.CPU[name]
+			row = append(row, unit(ran, "%.2f", 1000*seconds/float64(len(burst.Bound))))
 		}
 		for _, name := range []string{extender, scheduler} {
 			bytes, ran := burst.Load.Resident[name]
 			row = append(row, unit(ran, "%.0f MiB", float64(bytes)/(1<<20)))
 		}
-		share, ran := r.Steady[mode].Load.CPU[extender]
-		rows = append(rows, append(row, unit(ran, "%.1f %%", 100*share)))
+		steady := r.Steady[mode].Load
+		seconds, ran := steady.CPU[extender]
+		rows = append(rows, append(row, unit(ran, "%.1f %%", 100*seconds/steady.Took.Seconds())))
 	}
 	table(b, head, rows)
 }

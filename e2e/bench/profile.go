@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// profile takes CPU profiles of kube-scheduler and, if it runs, of the extender while a round goes on, when there is
-// a directory for them. The result waits for them.
+// profile takes CPU profiles of API server, kube-scheduler and, if it runs, extender while a round goes on, when there
+// is a directory for them. The result waits for them.
 func (b *bench) profile(ctx context.Context, part string, mode Mode) (wait func() error) {
 	if b.Profiles == "" {
 		return func() error { return nil }
 	}
-	pages := map[string]func(context.Context, string) ([]byte, error){"kube-scheduler": b.SchedulerPage}
+	pages := map[string]func(context.Context, string) ([]byte, error){"kube-scheduler": b.SchedulerPage, "kube-apiserver": b.apiServerPage}
 	if mode.Extender {
 		pages["extender"] = b.Page
 	}
@@ -41,4 +41,8 @@ func (b *bench) profile(ctx context.Context, part string, mode Mode) (wait func(
 		}
 		return nil
 	}
+}
+
+func (b *bench) apiServerPage(ctx context.Context, path string) ([]byte, error) {
+	return b.Client.Discovery().RESTClient().Get().RequestURI(path).DoRaw(ctx)
 }

@@ -38,9 +38,10 @@ type Result struct {
 
 // Burst is one round: pods that wait for the scheduler to start.
 type Burst struct {
-	Bound    []time.Duration // since the first was bound, sorted
-	Finished float64         // init containers per second
-	Load     Load
+	Bound    []time.Duration  // since the first was bound, sorted
+	Ran      time.Duration    // since the first was bound, until the last ran
+	Finished float64          // init containers per second
+	Load     Load             // from the first binding until the last ran: the whole work for the pods, in whatever mode
 	Requests map[Call]float64 // per pod, from its creation until its containers run
 }
 
@@ -56,8 +57,9 @@ type Call struct{ Caller, Verb, Resource string }
 
 // Load is what the processes used.
 type Load struct {
-	CPU      map[string]float64 // seconds of processor time per second, by process
-	Resident map[string]int64   // bytes, by process, at the end
+	CPU      map[string]float64 // seconds of processor time, by process
+	Took     time.Duration
+	Resident map[string]int64 // bytes, by process, at the end
 }
 
 // PerSecond is how many pods were bound in a second.
@@ -67,6 +69,9 @@ func (b *Burst) PerSecond() float64 {
 	}
 	return float64(len(b.Bound)-1) / b.Bound[len(b.Bound)-1].Seconds()
 }
+
+// RanPerSecond is how many pods came to run in a second.
+func (b *Burst) RanPerSecond() float64 { return float64(len(b.Bound)) / b.Ran.Seconds() }
 
 // Median is the burst in the middle by PerSecond, of an even number the slower of two.
 func Median(bursts []Burst) Burst {

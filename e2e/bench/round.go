@@ -51,12 +51,12 @@ func (b *bench) burst(ctx context.Context, mode Mode) (_ *Burst, err error) {
 	if err := events.await(ctx, b.Pods); err != nil {
 		return nil, err
 	}
-	load, err := meter.read()
-	if err != nil {
+	result := &Burst{Finished: first.perSecond()}
+	if err := b.awaitRunning(ctx, pods); err != nil {
 		return nil, err
 	}
-	result := &Burst{Bound: events.sinceFirst(), Load: load, Finished: first.perSecond()}
-	if err := b.awaitRunning(ctx, pods); err != nil {
+	result.Bound, result.Ran = events.sinceFirst(time.Now())
+	if result.Load, err = meter.read(); err != nil {
 		return nil, err
 	}
 	result.Requests, err = events.perPod(b.Pods)

@@ -67,8 +67,8 @@ func (t *trace) await(ctx context.Context, n int) error {
 	}
 }
 
-// sinceFirst returns when each pod was bound, since the first was, sorted.
-func (t *trace) sinceFirst() []time.Duration {
+// sinceFirst returns when each pod was bound, since the first was, sorted, and how long that is ago now.
+func (t *trace) sinceFirst(now time.Time) (bound []time.Duration, ago time.Duration) {
 	var first time.Time
 	for _, at := range t.bound {
 		if first.IsZero() || at.Before(first) {
@@ -79,7 +79,7 @@ func (t *trace) sinceFirst() []time.Duration {
 	for _, at := range t.bound {
 		all = append(all, at.Sub(first))
 	}
-	return sorted(all)
+	return sorted(all), now.Sub(first)
 }
 
 // waited returns how long each pod waited from its creation to its binding, sorted.

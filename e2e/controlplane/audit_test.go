@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // testAudit finds in the log who asked what, in order, and nothing twice.
@@ -37,7 +38,7 @@ func testAudit(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Int
 		t.Fatal(err)
 	}
 	var got []controlplane.Request
-	eventually(t, "all four requests are in the log", func() bool {
+	await.Until(t, "all four requests are in the log", func() bool {
 		requests, err := log.Next()
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -28,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 const schedulerConfig = `
@@ -92,7 +92,7 @@ func TestControlPlane(t *testing.T) {
 			if err := restart.do(t.Context()); err != nil {
 				t.Fatalf("%s: %v", restart.name, err)
 			}
-			eventually(t, restart.name+": the pod is still there", func() bool {
+			await.Until(t, restart.name+": the pod is still there", func() bool {
 				_, err := admin.CoreV1().Pods("default").Get(t.Context(), "survivor", metav1.GetOptions{})
 				return err == nil
 			})
@@ -117,7 +117,7 @@ func testQuota(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Int
 	if _, err := admin.CoreV1().ResourceQuotas(ns).Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the controller manager counts", func() bool {
+	await.Until(t, "the controller manager counts", func() bool {
 		q, err := admin.CoreV1().ResourceQuotas(ns).Get(t.Context(), "q", metav1.GetOptions{})
 		return err == nil && len(q.Status.Used) == 1
 	})
@@ -180,7 +180,7 @@ func testWebhook(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.I
 		}
 	}()
 	// The API server learns of a configuration a moment after it is stored.
-	eventually(t, "the API server asks the webhook", func() bool {
+	await.Until(t, "the API server asks the webhook", func() bool {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		_, err := admin.CoreV1().ConfigMaps("default").Create(t.Context(),
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, dry)
@@ -213,7 +213,7 @@ func testScheduler(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes
 	if err := cp.StartScheduler(t.Context(), []byte(schedulerConfig)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pod waits is bound", bound("waits"))
+	await.Until(t, "pod waits is bound", bound("waits"))
 	for path, says := range map[string]string{"/metrics": "scheduler_schedule_attempts_total", "/debug/pprof/goroutine?debug=1": "goroutine profile"} {
 		if page, err := cp.SchedulerPage(t.Context(), path); err != nil || !strings.Contains(string(page), says) {
 			t.Errorf("%s: %v, %d bytes without %q", path, err, len(page), says)
@@ -227,13 +227,13 @@ func testScheduler(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes
 	if err := cp.Scheduler.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pod sleeps is bound once the scheduler goes on", bound("sleeps"))
+	await.Until(t, "pod sleeps is bound once the scheduler goes on", bound("sleeps"))
 
 	if err := errors.Join(cp.Scheduler.Kill(), cp.Scheduler.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	create(t, admin, "default", "late")
-	eventually(t, "pod late is bound by the scheduler started again", bound("late"))
+	await.Until(t, "pod late is bound by the scheduler started again", bound("late"))
 }
 
 // TestTwoAtOnce also sees what Stop leaves.
@@ -309,14 +309,5 @@ func create(t *testing.T, c kubernetes.Interface, namespace, name string) {
 	t.Helper()
 	if _, err := c.CoreV1().Pods(namespace).Create(t.Context(), pod(name), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
 	}
 }

@@ -96,7 +96,6 @@ func (c *ControlPlane) apiServerArgs(port, etcd int) []string {
 		"--disable-admission-plugins=TaintNodesByCondition",
 		// Otherwise it waits a minute for clients that watch to go away.
 		"--shutdown-watch-termination-grace-period=1s",
-		"--profiling=false",
 	}
 }
 
