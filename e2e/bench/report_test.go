@@ -22,6 +22,7 @@ func made() *Result {
 			step := time.Duration(4+i)*10*time.Millisecond + time.Duration(round)*time.Millisecond
 			burst := Burst{
 				Bound: []time.Duration{0, step, 2 * step, 3 * step, 4 * step},
+				Ran:   5 * step,
 				Load:  Load{CPU: map[string]float64{"etcd": 0.25, scheduler: 0.5}, Resident: map[string]int64{"etcd": 1, scheduler: 100 << 20}},
 				Requests: map[Call]float64{
 					{"client", "create", "pods"}: 1,
@@ -37,7 +38,7 @@ func made() *Result {
 			}
 			r.Bursts[mode] = append(r.Bursts[mode], burst)
 		}
-		s := Steady{Load: Load{CPU: map[string]float64{extender: 0.031}}}
+		s := Steady{Load: Load{CPU: map[string]float64{extender: 0.62}, Took: 20 * time.Second}}
 		if !mode.Extender {
 			delete(s.Load.CPU, extender)
 		}
@@ -59,11 +60,11 @@ func TestMarkdown(t *testing.T) {
 		"Measured with `make bench-e2e` on 2026-11-30 01:02 UTC at commit abc: 2 processors (a chip), 8192 MiB of memory, Linux 6, go1.",
 		"![pods bound over time, and how long they waited](b.svg)",
 		"### 1000 nodes with 8 GPUs each",
-		"| alone | 24 (24 to 25) | 1.00 | – |\n| extender | 20 (19 to 20) | 0.80 | – |",
-		"| extender, inits finish | 14 (14 to 14) | 0.86 | 50 |",
+		"| alone | 24 (24 to 25) | 1.00 | 24 | 1.00 | – |\n| extender | 20 (19 to 20) | 0.80 | 20 | 0.80 | – |",
+		"| extender, inits finish | 14 (14 to 14) | 0.86 | 14 | 0.86 | 50 |",
 		"| alone | 100 ms | 180 ms | 198 ms | 200 ms | – |",
 		"|  | etcd | kube-scheduler | phasegpu-extender | memory: phasegpu-extender | memory: kube-scheduler | steady: phasegpu-extender |",
-		"| alone | 10.25 | 20.50 | – | – | 100 MiB | – |\n| extender | 12.75 | 25.50 | 6.32 | 40 MiB | 100 MiB | 3.1 % |",
+		"| alone | 50.00 | 100.00 | – | – | 100 MiB | – |\n| extender | 50.00 | 100.00 | 24.80 | 40 MiB | 100 MiB | 3.1 % |",
 		"| client: create pods | 1.00 | 1.00 | 1.00 | 1.00 |\n| kube-scheduler: create pods/binding | 1.00 | – | 1.00 | – |",
 		"| all | 2.00 | 2.00 | 2.00 | 2.00 |",
 	} {
