@@ -128,6 +128,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	recent := ask.NewRecent(remembered)
 	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
 	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Defaults: o.defaults}
+	e.preempt.Pods, e.preempt.Budgets = preempt.Live(client)
 	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {

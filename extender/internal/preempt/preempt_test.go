@@ -1,13 +1,16 @@
 package preempt_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,14 +25,38 @@ import (
 // desk is a Preempt with real books.
 type desk struct {
 	*preempt.Preempt
-	book *ledger.Book
-	shut map[string]string
+	book    *ledger.Book
+	shut    map[string]string
+	pods    map[string][]corev1.Pod // that the API server has, by node
+	budgets []policyv1.PodDisruptionBudget
+	failing map[string]error // of lists, by node, and "" for budgets
+	mu      sync.Mutex
+	asked   []string // lists that were asked for
 }
 
 func newDesk() *desk {
-	d := &desk{book: ledger.New()}
-	d.Preempt = &preempt.Preempt{Book: d.book, Gate: func() map[string]string { return d.shut }}
+	d := &desk{book: ledger.New(), pods: map[string][]corev1.Pod{}}
+	d.Preempt = &preempt.Preempt{
+		Book: d.book, Gate: func() map[string]string { return d.shut },
+		Pods: func(_ context.Context, node string) ([]corev1.Pod, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.asked = append(d.asked, node)
+			return d.pods[node], d.failing[node]
+		},
+		Budgets: func(context.Context) ([]policyv1.PodDisruptionBudget, error) { return d.budgets, d.failing[""] },
+	}
 	return d
+}
+
+// lists returns the nodes whose pods were listed, sorted, since it was called last.
+func (d *desk) lists() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	asked := d.asked
+	d.asked = nil
+	slices.Sort(asked)
+	return asked
 }
 
 // node has cards of 24576 MiB, named after it: n-0, n-1.
@@ -54,6 +81,11 @@ func (d *desk) hold(uid, node, card string, init, app int64) {
 		p.Allocation = append(p.Allocation, []device.Share{{UUID: card, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib}}})
 	}
 	d.book.Observe(p)
+}
+
+// spoil makes the record of a pod unreadable.
+func (d *desk) spoil(uid, node string) {
+	d.book.Observe(ledger.Pod{UID: uid, Namespace: "ns", Name: uid, Node: node, Classes: phase.Pod{phase.App}, Unreadable: "annotation: G0,abc,;"})
 }
 
 // gpu is a pod with an init container, unless its memory is 0, and an app.

@@ -13,13 +13,15 @@ type trial struct {
 	book    Book
 	scratch *placement.Scratch
 	pod     *ask.Pod
-	view    *ledger.View // without the given victims, nil for a node that the books do not know
-	given   []string     // UIDs: the victims', and the pod's own, which can be assumed on a node
+	node    string
+	asked   *extenderv1.MetaVictims // whom kube-scheduler would evict
+	given   []string                // their UIDs, and the pod's own, which can be assumed on a node
+	view    *ledger.View            // without given; nil for a node that the books do not know
 }
 
-func (p *Preempt) trial(s *placement.Scratch, pod *ask.Pod, node string, given *extenderv1.MetaVictims) *trial {
-	t := &trial{book: p.Book, scratch: s, pod: pod, given: []string{pod.UID}}
-	for _, v := range given.Pods {
+func (p *Preempt) trial(s *placement.Scratch, pod *ask.Pod, node string, asked *extenderv1.MetaVictims) *trial {
+	t := &trial{book: p.Book, scratch: s, pod: pod, node: node, asked: asked, given: []string{pod.UID}}
+	for _, v := range asked.Pods {
 		t.given = append(t.given, v.UID)
 	}
 	t.view = p.Book.Node(node).Without(t.given...)
@@ -41,4 +43,16 @@ func (t *trial) fits(gone ...string) bool {
 		}
 	}
 	return t.book.CheckQuotaWithout(t.pod.Namespace, t.given, t.pod.Ledger.Scope, charges) == nil
+}
+
+// everybody lists the UIDs of all who hold something of the node.
+func (t *trial) everybody() []string {
+	if t.view == nil {
+		return nil
+	}
+	all := make([]string, len(t.view.Pods))
+	for i, e := range t.view.Pods {
+		all[i] = e.UID
+	}
+	return all
 }
