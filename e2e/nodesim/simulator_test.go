@@ -16,6 +16,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // world is a control plane without a scheduler: the tests bind.
@@ -103,7 +104,7 @@ func (w world) byPlan() {
 	pod := w.pod("plan", corev1.RestartPolicyOnFailure, "i1", "s", "a")
 	pod.Annotations = map[string]string{nodesim.PlanAnnotation: "i1=1,0; *=0@50ms"}
 	pod = w.bind("plan", pod)
-	w.eventually("pod succeeds", func() bool { return w.get(pod).Status.Phase == corev1.PodSucceeded })
+	await.Until(w, "pod succeeds", func() bool { return w.get(pod).Status.Phase == corev1.PodSucceeded })
 	if got := w.get(pod).Status.InitContainerStatuses[0].RestartCount; got != 1 {
 		w.Errorf("i1 restarted %d times, want 1", got)
 	}
@@ -174,7 +175,7 @@ func (w world) deletion() {
 	pod := w.bind("deletion", w.pod("polite", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
 	w.must(pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
-	w.eventually("pod polite is gone", gone(pod))
+	await.Until(w, "pod polite is gone", gone(pod))
 
 	// Case 31: it holds out until it is ended.
 	pod = w.pod("stubborn", corev1.RestartPolicyNever, "a")
@@ -187,7 +188,7 @@ func (w world) deletion() {
 		w.Errorf("stubborn: %+v, want it to run", got.Status)
 	}
 	w.must(w.sim.Finish(w.ctx(), pod, "a", 0))
-	w.eventually("pod stubborn is gone", gone(pod))
+	await.Until(w, "pod stubborn is gone", gone(pod))
 
 	pod = w.bind("deletion", w.pod("forced", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
@@ -221,7 +222,7 @@ func (w world) ownStatus() {
 		w.Errorf("start time %v, want none", got)
 	}
 	w.must(w.client.CoreV1().Pods("default").Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
-	w.eventually("it is deleted", func() bool {
+	await.Until(w, "it is deleted", func() bool {
 		_, err := w.client.CoreV1().Pods("default").Get(w.Context(), pod.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -362,15 +363,6 @@ func (w world) get(pod *corev1.Pod) *corev1.Pod {
 	got, err := w.client.CoreV1().Pods(pod.Namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
 	w.must(err)
 	return got
-}
-
-func (w world) eventually(what string, holds func() bool) {
-	w.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.Fatalf("not within 30 s: %s", what)
-		}
-	}
 }
 
 func isTrue(pod *corev1.Pod, t corev1.PodConditionType) bool {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/phasegpu/phasegpu/e2e/process"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // shell is a process that runs a script; the script says that it is ready by creating file "ready".
@@ -187,11 +188,7 @@ func TestChildDiesWithParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(10 * time.Second); exists(child); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("child outlives its parent")
-		}
-	}
+	await.Until(t, "the child ends with its parent", func() bool { return !exists(child) })
 }
 
 func TestFreePort(t *testing.T) {

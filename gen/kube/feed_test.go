@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -72,7 +72,7 @@ func feed(t *testing.T, client kubernetes.Interface) (*kube.Feed, *ledger.Book, 
 			t.Errorf("Run: %v", err)
 		}
 	})
-	eventually(t, f.Synced, "the feed to be synced")
+	await.Until(t, "the feed to be synced", f.Synced)
 	return f, book, told
 }
 
@@ -81,21 +81,6 @@ func uid(p *corev1.Pod) types.UID {
 		return ""
 	}
 	return p.UID
-}
-
-// eventually waits for a condition, for a minute at most.
-func eventually(t testing.TB, condition func() bool, what string) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(time.Minute)
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited a minute for %s", what)
-		}
-	}
 }
 
 // gpu returns a pod with an init container of 20000 MiB and an app of 5000 on one card.
@@ -135,18 +120,18 @@ func TestFeed(t *testing.T) {
 	done := gpu("p", "u1")
 	done.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
 	server.put(done)
-	eventually(t, func() bool { return held(book) == 5000 }, "the init container's memory to be released")
+	await.Until(t, "the init container's memory to be released", func() bool { return held(book) == 5000 })
 	server.put(done) // changes nothing in the books
-	eventually(t, func() bool { return f.Seen() == 106 }, "the sixth change after version 100 to be seen")
+	await.Until(t, "the sixth change after version 100 to be seen", func() bool { return f.Seen() == 106 })
 
 	server.disconnect(func() { // while nobody looks, another pod takes the name
 		server.remove(done)
 		server.put(gpu("p", "u2"))
 	})
-	eventually(t, func() bool { return held(book) == 20000 && book.Pod("u1") == nil }, "the new pod of the same name")
+	await.Until(t, "the new pod of the same name", func() bool { return held(book) == 20000 && book.Pod("u1") == nil })
 
 	server.disconnect(func() { server.remove(gpu("p", "u2")) })
-	eventually(t, func() bool { return held(book) == 0 && book.Pod("u2") == nil }, "a pod whose end was missed")
+	await.Until(t, "a pod whose end was missed", func() bool { return held(book) == 0 && book.Pod("u2") == nil })
 
 	want := []string{"→u1 raised", "u1→u1 released", "u1→u1", "u1→ released", "→u2 raised", "u2→ released"}
 	if diff := cmp.Diff(want, told.copy(&told.pods)); diff != "" {
@@ -158,13 +143,13 @@ func TestFeed(t *testing.T) {
 		t.Error("the quota of 30000 lets 30001 pass")
 	}
 	server.put(quota("q", "limits.nvidia.com/gpumem", "30001"))
-	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil }, "the larger quota")
+	await.Until(t, "the larger quota", func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil })
 	server.put(quota("q", "limits.nvidia.com/gpumem", "0"))
-	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) != nil }, "the quota of 0")
+	await.Until(t, "the quota of 0", func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) != nil })
 	server.remove(quota("q"))
-	eventually(t, func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil }, "no quota")
+	await.Until(t, "no quota", func() bool { return book.CheckQuota("team", "", ledger.Scope{}, over) == nil })
 	server.remove(node())
-	eventually(t, func() bool { return book.Node("node-1") == nil }, "no node")
+	await.Until(t, "no node", func() bool { return book.Node("node-1") == nil })
 	if problems := told.copy(&told.problems); len(problems) != 0 {
 		t.Errorf("problems: %v", problems)
 	}
@@ -185,7 +170,7 @@ func TestSeen(t *testing.T) {
 		t.Errorf("the newest of 20 pods after version 100 has version 120, not %d", f.Seen())
 	}
 	server.remove(gpu("p3", "u3"))
-	eventually(t, func() bool { return f.Seen() == 121 }, "the end of a pod to be seen")
+	await.Until(t, "the end of a pod to be seen", func() bool { return f.Seen() == 121 })
 }
 
 // TestFeedProblems: each is told once, however often the object changes or is listed again, and once
@@ -224,9 +209,11 @@ func TestFeedProblems(t *testing.T) {
 	bad.Annotations[nvidiaRecord] = "too short"
 	server.put(bad)
 	server.put(node(nvidiaList, card("G")))
-	eventually(t, func() bool {
-		return held(book) == 20000 && strings.Contains(strings.Join(told.copy(&told.problems), "\n"), "too short")
-	}, "the last changes")
+	await.Until(t,
+
+		"the last changes", func() bool {
+			return held(book) == 20000 && strings.Contains(strings.Join(told.copy(&told.problems), "\n"), "too short")
+		})
 
 	got := told.copy(&told.problems)
 	slices.Sort(got)
@@ -271,7 +258,7 @@ func TestRelist(t *testing.T) {
 		t.Errorf("%d MiB are held, want those of u1 alone", held(book))
 	}
 	server.put(gpu("r", "u3"))
-	eventually(t, func() bool { return held(book) == 40000 }, "a pod that came after the list")
+	await.Until(t, "a pod that came after the list", func() bool { return held(book) == 40000 })
 	if n := book.Stats().UnknownReleases; n != 0 {
 		t.Errorf("the end of a pod that the list had ended already was counted as %d double releases", n)
 	}
@@ -315,7 +302,7 @@ func TestRelistInPages(t *testing.T) {
 	if diff := cmp.Diff([]int{500, 500, 500, 500, 234}, server.pages); diff != "" {
 		t.Errorf("pages: %s", diff)
 	}
-	eventually(t, func() bool { return len(book.Pods()) == pods-2 }, "what ended during the list to be found out")
+	await.Until(t, "what ended during the list to be found out", func() bool { return len(book.Pods()) == pods-2 })
 }
 
 // TestListedAndNeverShown: a pod that a list showed, and that ended while the watch was interrupted, has no
@@ -335,7 +322,7 @@ func TestListedAndNeverShown(t *testing.T) {
 	}
 	server.disconnect(func() { server.remove(gpu("p", "u1")) })
 	server.deafen(false)
-	eventually(t, func() bool { return book.Pod("u1") == nil }, "the pod that is gone to leave the books")
+	await.Until(t, "the pod that is gone to leave the books", func() bool { return book.Pod("u1") == nil })
 	if held(book) != 20000 || f.UID("team", "p") != "" {
 		t.Errorf("%d MiB are held, want those of the other", held(book))
 	}
@@ -352,7 +339,7 @@ func TestEventsWaitForTheList(t *testing.T) {
 	f, _, log := feed(t, client)
 	_, err := f.Relist(t.Context(), func(pod *corev1.Pod) {
 		server.remove(gpu("p", "u1"))
-		eventually(t, func() bool { return f.UID("team", "p") == "" }, "the informer to see the end")
+		await.Until(t, "the informer to see the end", func() bool { return f.UID("team", "p") == "" })
 		for range 1000 { // its handlers could run now
 			goruntime.Gosched()
 		}
@@ -363,7 +350,7 @@ func TestEventsWaitForTheList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() bool { return slices.Contains(log.copy(&log.pods), "u1→ released") }, "the end to be told")
+	await.Until(t, "the end to be told", func() bool { return slices.Contains(log.copy(&log.pods), "u1→ released") })
 }
 
 // TestFeedEqualsRecomputation: after random changes, seen and missed, the book is what a new one would
@@ -435,7 +422,7 @@ func TestFeedEqualsRecomputation(t *testing.T) {
 				want.Observe(kube.LedgerPod(p, phase.PerInit))
 			}
 		}
-		eventually(t, func() bool { return picture(book) == picture(want) }, fmt.Sprintf("the books of seed %d, round %d, to be\n%s\nnot\n%s", seed, round, picture(want), picture(book)))
+		await.Until(t, fmt.Sprintf("the books of seed %d, round %d, to be\n%s\nnot\n%s", seed, round, picture(want), picture(book)), func() bool { return picture(book) == picture(want) })
 	}
 	if n := book.Stats(); n.UnknownReleases != 0 || n.Broken != 0 {
 		t.Errorf("seed %d: the book counts %+v", seed, n)

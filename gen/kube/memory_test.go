@@ -22,6 +22,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -54,7 +55,7 @@ func footprint(tb testing.TB, plain, tracked int) int {
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(tb.Context())
 	go func() { _ = f.Run(ctx); close(done) }()
-	eventually(tb, f.Synced, "the feed to be synced")
+	await.Until(tb, "the feed to be synced", f.Synced)
 	if n := len(book.Pods()); n != tracked {
 		tb.Fatalf("%d pods in the books, want %d", n, tracked)
 	}

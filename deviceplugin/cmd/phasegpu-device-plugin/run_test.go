@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
@@ -23,17 +22,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
 
 // process is a running plugin.
 type process struct {
@@ -120,18 +110,18 @@ func (p *process) annotation() string {
 // From the inventory file to the container's environment, and what the plugin tells of itself.
 func TestServe(t *testing.T) {
 	p := start(t, "--isolation=none", "--replicas=2", "--memory-scaling=2")
-	eventually(t, "the annotation", func() bool { return strings.Contains(p.annotation(), `"devmem":49152`) })
+	await.Until(t, "the annotation", func() bool { return strings.Contains(p.annotation(), `"devmem":49152`) })
 	if strings.Contains(p.annotation(), `"health":true`) {
 		t.Error("devices are offered that no kubelet would allocate")
 	}
-	eventually(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
+	await.Until(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
 	k, err := standin.New(p.dir, "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer k.Stop()
-	eventually(t, "the list", func() bool { return len(k.Devices()) == 4 })
-	eventually(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
+	await.Until(t, "the list", func() bool { return len(k.Devices()) == 4 })
+	await.Until(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
 
 	pod := placed()
 	if err := k.Admit(t.Context(), pod, nil); err == nil || !strings.Contains(err.Error(), "no pod with a record") {
@@ -152,13 +142,13 @@ func TestServe(t *testing.T) {
 	if err := p.CoreV1().Pods("team").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "drift", func() bool { return strings.Contains(p.get("/metrics"), `drift_containers{kind="gone"} 1`) })
+	await.Until(t, "drift", func() bool { return strings.Contains(p.get("/metrics"), `drift_containers{kind="gone"} 1`) })
 
 	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"healthy":false},{"uuid":"GPU-1","memoryMiB":24576,"mig":true}]}`)
-	eventually(t, "the changed list", func() bool { return slices.Equal(k.Devices(), []string{"GPU-0::0 Unhealthy", "GPU-0::1 Unhealthy"}) })
-	eventually(t, "the changed annotation", func() bool { return strings.Contains(p.annotation(), `"mig"`) })
+	await.Until(t, "the changed list", func() bool { return slices.Equal(k.Devices(), []string{"GPU-0::0 Unhealthy", "GPU-0::1 Unhealthy"}) })
+	await.Until(t, "the changed annotation", func() bool { return strings.Contains(p.annotation(), `"mig"`) })
 	p.declare(t, `{`)
-	eventually(t, "the problem", func() bool {
+	await.Until(t, "the problem", func() bool {
 		return !strings.Contains(p.get("/metrics"), `phasegpu_device_plugin_problems_total{about="inventory_file"} 0`)
 	})
 	metrics := p.get("/metrics")
@@ -193,21 +183,21 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "devices are offered", offered)
+	await.Until(t, "devices are offered", offered)
 	k.Stop()
-	eventually(t, "devices are withdrawn with kubelet", func() bool { return !offered() })
+	await.Until(t, "devices are withdrawn with kubelet", func() bool { return !offered() })
 	if k, err = standin.New(p.dir, "nvidia.com/gpu"); err != nil {
 		t.Fatal(err)
 	}
 	defer k.Stop()
-	eventually(t, "devices are offered again", offered)
+	await.Until(t, "devices are offered again", offered)
 
 	pod, err := p.CoreV1().Pods("team").Create(t.Context(), placed(), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.end()
-	eventually(t, "devices are withdrawn with the plugin", func() bool { return !offered() })
+	await.Until(t, "devices are withdrawn with the plugin", func() bool { return !offered() })
 	if err := k.Admit(t.Context(), pod, nil); err != nil {
 		t.Errorf("the pod that was on its way was rejected: %v", err)
 	}

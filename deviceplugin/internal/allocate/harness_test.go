@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +23,7 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 const (
@@ -105,7 +105,7 @@ func (n *node) startPlugin() {
 		}
 		done <- nil // it may be stopped again
 	}
-	n.eventually("the registration", func() bool { return n.Registrations() > before && len(n.Kubelet.Devices()) > 0 })
+	await.Until(n.t, "the registration", func() bool { return n.Registrations() > before && len(n.Kubelet.Devices()) > 0 })
 }
 
 func (n *node) restartPlugin() {
@@ -162,15 +162,6 @@ func (n *node) list(context.Context) ([]corev1.Pod, error) {
 		all = append(all, *p.DeepCopy())
 	}
 	return all, n.down
-}
-
-func (n *node) eventually(what string, holds func() bool) {
-	n.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			n.t.Fatalf("not in time: %s", what)
-		}
-	}
 }
 
 // bind has the API server know pods.

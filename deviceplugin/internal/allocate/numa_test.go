@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
+	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
@@ -177,7 +178,7 @@ func TestIDsOfTheCardBeside(t *testing.T) {
 	beside := devices[0]
 	beside.UUID, beside.Index = "G2", 2
 	n.devices.Set(append(slices.Clone(devices), beside))
-	n.eventually("the list", func() bool { return len(n.Kubelet.Devices()) == 3 })
+	await.Until(n.t, "the list", func() bool { return len(n.Kubelet.Devices()) == 3 })
 	n.admit(newPod("other", part{"A", on("G1", 1000)}), map[string]int{"a0": 0}) // gets G0's
 	s := n.serveRefit(works)
 	n.restartPlugin()

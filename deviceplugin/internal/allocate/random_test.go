@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // Whatever happens between kubelet's calls, every pod that phasegpu placed gets its own, and nobody starts
@@ -106,7 +108,7 @@ func (w *world) disturb() {
 	case 1:
 		w.Stop()
 		w.startKubelet()
-		w.eventually("the registration", func() bool { return len(w.Kubelet.Devices()) > 0 })
+		await.Until(w.t, "the registration", func() bool { return len(w.Kubelet.Devices()) > 0 })
 		for _, uid := range w.dead {
 			w.Remove(uid)
 		}

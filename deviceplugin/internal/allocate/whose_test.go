@@ -13,6 +13,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // admitting is n.Admit without a NUMA node.
@@ -165,7 +166,7 @@ func TestKubeletRestartsBetweenTwoContainers(t *testing.T) {
 	}
 	n.Stop()
 	n.startKubelet()
-	n.eventually("the registration", func() bool { return len(n.Kubelet.Devices()) > 0 })
+	await.Until(n.t, "the registration", func() bool { return len(n.Kubelet.Devices()) > 0 })
 	if err := n.admitting(pod); err != nil {
 		t.Fatal(err)
 	}

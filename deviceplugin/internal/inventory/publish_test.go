@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 const annotation = "hami.io/node-nvidia-register"
@@ -55,36 +55,31 @@ func TestPublish(t *testing.T) {
 		}
 		return text
 	}
-	await := func(want string) {
+	annotated := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		await.Until(t, "annotation "+want, func() bool {
 			got, err := client.CoreV1().Nodes().Get(ctx, "n1", metav1.GetOptions{})
-			if err == nil && got.Annotations[annotation] == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("annotation %q (error %v), want %q", got.Annotations[annotation], err, want)
-			}
-		}
+			return err == nil && got.Annotations[annotation] == want
+		})
 	}
 	refuse.Store(true)
 	want := set(Card{UUID: "a", MemoryMiB: 10, Healthy: true})
-	await(want)
+	annotated(want)
 	if err := <-results; err == nil {
 		t.Error("the refused patch was not told of")
 	}
 	want = set(Card{UUID: "a", MemoryMiB: 10})
-	await(want)
+	annotated(want)
 
 	// A healthy device that kubelet would not allocate is not published as one.
 	all := set(Card{UUID: "a", MemoryMiB: 10, Healthy: true})
-	await(all)
+	annotated(all)
 	offer.set(false)
-	await(want)
+	annotated(want)
 	offer.set(true)
-	await(all)
+	annotated(all)
 	want = set(Card{UUID: "a", MemoryMiB: 10})
-	await(want)
+	annotated(want)
 	patches.Add(-4)
 
 	// An edit is undone.
@@ -93,7 +88,7 @@ func TestPublish(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Update(ctx, edited, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(want)
+	annotated(want)
 	if n := patches.Load(); n != 4 {
 		t.Errorf("%d patches, want 4: one refused, and one for each change", n)
 	}
@@ -105,7 +100,7 @@ func TestPublish(t *testing.T) {
 	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(want)
+	annotated(want)
 }
 
 // offer is whether kubelet would allocate.

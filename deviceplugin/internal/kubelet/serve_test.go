@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
@@ -18,6 +17,7 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 const resource = "nvidia.com/gpu"
@@ -34,16 +34,6 @@ func (nobody) Allocate(context.Context, []string) (*pluginapi.ContainerAllocateR
 }
 
 func (nobody) PreStart(context.Context, []string) error { return errors.New("nobody") }
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
 
 // start runs a plugin for the length of a test.
 func start(t *testing.T, devices ...device.Device) (dir string, current *inventory.Current, server *kubelet.Server) {
@@ -94,13 +84,13 @@ func TestHealthAndNumberOfDevicesFollowTheInventory(t *testing.T) {
 	dir, current, _ := start(t, gpu("G0", 2), gpu("G1", 1), mig)
 	k := newKubelet(t, dir)
 	want := []string{"G0::0 Healthy", "G0::1 Healthy", "G1::0 Healthy"}
-	eventually(t, "the list", func() bool { return slices.Equal(k.Devices(), want) })
+	await.Until(t, "the list", func() bool { return slices.Equal(k.Devices(), want) })
 
 	sick := gpu("G0", 2)
 	sick.Healthy = false
 	current.Set([]device.Device{sick})
 	want = []string{"G0::0 Unhealthy", "G0::1 Unhealthy"}
-	eventually(t, "the changed list", func() bool { return slices.Equal(k.Devices(), want) })
+	await.Until(t, "the changed list", func() bool { return slices.Equal(k.Devices(), want) })
 	if n := k.Registrations(); n != 1 {
 		t.Errorf("%d registrations, want 1: a change of the list is no reason for another", n)
 	}
@@ -114,7 +104,7 @@ func TestRegistersAgainWithARestartedKubelet(t *testing.T) {
 	}
 	for range 5 {
 		k := newKubelet(t, dir)
-		eventually(t, "the registration", func() bool { return k.Registrations() == 1 && len(k.Devices()) == 1 && server.Ready() == nil })
+		await.Until(t, "the registration", func() bool { return k.Registrations() == 1 && len(k.Devices()) == 1 && server.Ready() == nil })
 		k.Stop()
 	}
 }
@@ -122,11 +112,11 @@ func TestRegistersAgainWithARestartedKubelet(t *testing.T) {
 func TestServesAgainWhenItsSocketIsGone(t *testing.T) {
 	dir, _, _ := start(t, gpu("G0", 1))
 	k := newKubelet(t, dir)
-	eventually(t, "the registration", func() bool { return k.Registrations() == 1 })
+	await.Until(t, "the registration", func() bool { return k.Registrations() == 1 })
 	if err := os.Remove(filepath.Join(dir, "phasegpu.sock")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "another registration", func() bool { return k.Registrations() == 2 && len(k.Devices()) == 1 })
+	await.Until(t, "another registration", func() bool { return k.Registrations() == 2 && len(k.Devices()) == 1 })
 }
 
 func TestReplicas(t *testing.T) {
@@ -174,7 +164,7 @@ func TestEndsWithTheCallsUnderWayAnswered(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
 	k := newKubelet(t, dir)
-	eventually(t, "the list", func() bool { return len(k.Devices()) == 1 })
+	await.Until(t, "the list", func() bool { return len(k.Devices()) == 1 })
 
 	connection, err := grpc.NewClient("unix://"+filepath.Join(dir, "phasegpu.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -188,7 +178,7 @@ func TestEndsWithTheCallsUnderWayAnswered(t *testing.T) {
 	}()
 	<-s.called
 	end()
-	eventually(t, "the end of the watch", func() bool { return len(k.Devices()) == 0 })
+	await.Until(t, "the end of the watch", func() bool { return len(k.Devices()) == 0 })
 	close(s.answer)
 	if err := <-answered; err != nil {
 		t.Errorf("the call under way: %v", err)

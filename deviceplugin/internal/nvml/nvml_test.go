@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // sysfs makes Linux's tree for PCI devices: NUMA node by address.
@@ -189,17 +190,11 @@ func watched(t *testing.T, o Options) *fixture {
 
 func (f *fixture) eventually(what string, holds func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	await.Until(f.t, what, func() bool {
 		f.mu.Lock()
-		ok := holds()
-		f.mu.Unlock()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("not in time: %s", what)
-		}
-	}
+		defer f.mu.Unlock()
+		return holds()
+	})
 }
 
 // xid has a card report an XID.

@@ -27,6 +27,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/notice"
+	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -92,7 +93,7 @@ func TestAssembled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e := assemble(ctx, o, client, zap.NewNop())
-	until(t, func() bool { return e.ready() == nil })
+	await.Until(t, "the books", func() bool { return e.ready() == nil })
 	<-watching
 	if err := e.lead.May(ctx); err != nil { // waits for the consistent list
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestAssembled(t *testing.T) {
 			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
 		}}
 	})
-	until(t, func() bool { return strings.Contains(patches(client), `"phasegpu.io/nudge"`) })
+	await.Until(t, "a nudge", func() bool { return strings.Contains(patches(client), `"phasegpu.io/nudge"`) })
 	if r := filter(); len(*r.NodeNames) != 1 {
 		t.Errorf("after the release: %+v", r)
 	}
@@ -142,12 +143,12 @@ func TestAssembled(t *testing.T) {
 	if _, err := client.CoreV1().Pods("ns").Create(ctx, other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return e.book.Pod("other") != nil })
+	await.Until(t, "the other pod", func() bool { return e.book.Pod("other") != nil })
 	update(func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
 	})
 	var told map[string]string // by reason
-	until(t, func() bool {
+	await.Until(t, "the events", func() bool {
 		events, err := client.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +179,7 @@ func TestOnlyTheLeaderTells(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e := assemble(ctx, o, client, zap.NewNop())
-	until(t, func() bool { return e.ready() == nil })
+	await.Until(t, "the books", func() bool { return e.ready() == nil })
 	changes := func() string {
 		families, err := e.metrics.Registry.Gather()
 		if err != nil {
@@ -231,18 +232,4 @@ func patches(client *fake.Clientset) string {
 		}
 	}
 	return all.String()
-}
-
-func until(t *testing.T, met func() bool) {
-	t.Helper()
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(30 * time.Second)
-	for !met() {
-		select {
-		case <-deadline:
-			t.Fatal("the condition was not met in 30 s")
-		case <-ticker.C:
-		}
-	}
 }

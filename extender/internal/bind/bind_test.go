@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -321,7 +321,7 @@ func TestClientGoesAwayInTheGate(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Bind(ctx, to(pod, "n1")) }()
-	until(t, func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
+	await.Until(t, "the pod waits in the gate", func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
 	if w.held("n1") != 6000 {
 		t.Errorf("%d MiB booked while the pod waits", w.held("n1"))
 	}
@@ -329,7 +329,7 @@ func TestClientGoesAwayInTheGate(t *testing.T) {
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "client gone") {
 		t.Errorf("got %v", err)
 	}
-	until(t, func() bool { return w.held("n1") == 0 })
+	await.Until(t, "nothing is booked", func() bool { return w.held("n1") == 0 })
 	w.Gate.Leave("slow")
 	w.wantEmpty()
 	if got := len(w.api.posts()); got != 0 {
@@ -349,7 +349,7 @@ func TestNodeChangesInTheGate(t *testing.T) {
 	w.Gate.Inside("n1", gate.Pod{UID: "slow", Name: "ns/slow"})
 	done := make(chan error, 1)
 	go func() { done <- w.Bind(t.Context(), to(pod, "n1")) }()
-	until(t, func() bool { return w.held("n1") == 6000 && w.Gate.Room("n1") == gate.DeepQueue-1 })
+	await.Until(t, "the pod waits in the gate", func() bool { return w.held("n1") == 6000 && w.Gate.Room("n1") == gate.DeepQueue-1 })
 	n.Devices = append([]device.Device(nil), n.Devices...)
 	n.Devices[0].Healthy = false
 	w.book.SetNode(n)
@@ -372,7 +372,7 @@ func TestNodeLostInTheGate(t *testing.T) {
 	w.Gate.Inside("n1", gate.Pod{UID: "slow", Name: "ns/slow"})
 	done := make(chan error, 1)
 	go func() { done <- w.Bind(t.Context(), to(pod, "n1")) }()
-	until(t, func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
+	await.Until(t, "the pod waits in the gate", func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
 	w.book.RemoveNode("n1")
 	w.book.SetNode(ledger.Node{Name: "n1"})
 	w.Gate.Leave("slow")
@@ -393,7 +393,7 @@ func TestUnknownOutcomeOutlivesItsClient(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Bind(ctx, to(pod, "n1")) }()
-	until(t, func() bool { return len(w.api.posts()) > 0 })
+	await.Until(t, "a POST", func() bool { return len(w.api.posts()) > 0 })
 	cancel(errors.New("client gone"))
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "not resolved") {
 		t.Errorf("got %v", err)
@@ -539,7 +539,7 @@ func TestBoundBySomebodyElseInTheGate(t *testing.T) {
 			w.Gate.Inside("n1", gate.Pod{UID: "slow"})
 			done := make(chan error, 1)
 			go func() { done <- w.Bind(t.Context(), to(pod, "n1")) }()
-			until(t, func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
+			await.Until(t, "the pod waits in the gate", func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
 			w.api.mu.Lock()
 			pod.Spec.NodeName = test.node
 			pod.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": ";" + test.node + "-G0,NVIDIA,6000,0:;"}
@@ -585,7 +585,7 @@ func TestStop(t *testing.T) {
 	w.Gate.Inside("n1", gate.Pod{UID: "slow"})
 	done := make(chan error, 1)
 	go func() { done <- w.Bind(t.Context(), to(pod, "n1")) }()
-	until(t, func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
+	await.Until(t, "the pod waits in the gate", func() bool { return w.Gate.Room("n1") == gate.DeepQueue-1 })
 	w.Stop(t.Context())
 	if err := <-done; !errors.Is(err, errStopped) {
 		t.Errorf("got %v", err)
@@ -604,17 +604,5 @@ func TestBadArguments(t *testing.T) {
 	}
 	if err := w.Bind(t.Context(), to(gpuPod("a", 1), "n1")); err == nil {
 		t.Error("a pod that is not there is bound")
-	}
-}
-
-// until waits for a condition.
-func until(t *testing.T, met func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !met() {
-		if time.Now().After(deadline) {
-			t.Fatal("the condition was not met in 30 s")
-		}
-		runtime.Gosched()
 	}
 }

@@ -3,7 +3,6 @@ package lead
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +14,8 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 var start = time.Unix(1700000000, 0)
@@ -142,7 +143,7 @@ func TestReadyOnceTheLeaseIsRead(t *testing.T) {
 		t.Errorf("before it is read: %v", err)
 	}
 	may.Store(true)
-	until(t, func() bool { return l.Ready() == nil }) // though there is no Lease yet
+	await.Until(t, "readiness", func() bool { return l.Ready() == nil }) // though there is no Lease yet
 	cancel()
 	<-ended
 }
@@ -154,30 +155,19 @@ func TestWatchesTheLease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { l.Run(ctx, client); close(ended) }()
-	until(t, func() bool { err := l.May(ctx); return err != nil && strings.Contains(err.Error(), "host-b_1") })
+	await.Until(t, "the other holds the lease", func() bool { err := l.May(ctx); return err != nil && strings.Contains(err.Error(), "host-b_1") })
 	leases := client.CoordinationV1().Leases("phasegpu-system")
 	if _, err := leases.Update(ctx, lease("host-a_1", start, start), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return l.Leads() && l.May(ctx) == nil })
+	await.Until(t, "office", func() bool { return l.Leads() && l.May(ctx) == nil })
 	if err := leases.Delete(ctx, "phasegpu-scheduler", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, func() bool { return l.May(ctx) != nil })
+	await.Until(t, "the end of office", func() bool { return l.May(ctx) != nil })
 	if calls.Load() != 1 {
 		t.Errorf("caught up %d times", calls.Load())
 	}
 	cancel()
 	<-ended
-}
-
-func until(t *testing.T, met func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !met() {
-		if time.Now().After(deadline) {
-			t.Fatal("the condition was not met in 30 s")
-		}
-		runtime.Gosched()
-	}
 }

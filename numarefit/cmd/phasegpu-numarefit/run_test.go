@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // apiServer is as much of an API server as one question needs.
@@ -103,22 +105,6 @@ func (l *log) addresses() (questions, health string) {
 	return "", ""
 }
 
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("waited 30 s for %s", what)
-		case <-tick.C:
-		}
-	}
-}
-
 func waitFor(t *testing.T, events <-chan string) string {
 	t.Helper()
 	select {
@@ -178,7 +164,7 @@ func TestRun(t *testing.T) {
 	}
 	go func() { ended <- run(ctx, args, io.Discard, &written) }()
 	var questions, health string
-	until(t, "the ports", func() bool { questions, health = written.addresses(); return questions != "" })
+	await.Until(t, "the ports", func() bool { questions, health = written.addresses(); return questions != "" })
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "200") {
 		t.Errorf("/readyz: %s", got)
 	}

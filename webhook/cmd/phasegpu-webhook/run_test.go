@@ -16,9 +16,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // apiServer is as much of an API server as a feed needs: lists of one bound pod and one quota once it
@@ -85,15 +86,6 @@ func (l *lockedBuffer) addresses() (admission, health string) {
 	return "", ""
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 20 s for %s", what)
-		}
-	}
-}
-
 func get(url string) string {
 	response, err := http.Get(url)
 	if err != nil {
@@ -141,7 +133,7 @@ func TestRun(t *testing.T) {
 	go func() { ended <- run(ctx, args, io.Discard, &log) }()
 
 	var admission, health string
-	until(t, "the ports", func() bool { admission, health = log.addresses(); return admission != "" })
+	await.Until(t, "the ports", func() bool { admission, health = log.addresses(); return admission != "" })
 	if got := get("http://" + health + "/readyz"); !strings.HasPrefix(got, "503 not ready: the first list") {
 		t.Errorf("/readyz before the lists: %s", got)
 	}
@@ -164,7 +156,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("before the lists: %s", got)
 	}
 	close(api.open)
-	until(t, "/readyz", func() bool { return strings.HasPrefix(get("http://"+health+"/readyz"), "200") })
+	await.Until(t, "/readyz", func() bool { return strings.HasPrefix(get("http://"+health+"/readyz"), "200") })
 	if got := ask("3000"); !strings.Contains(got, `"allowed":true`) {
 		t.Errorf("3000 beside 5000 of 8000: %s", got)
 	}

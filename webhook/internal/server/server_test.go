@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"k8s.io/klog/v2"
+
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 func listen(t *testing.T) net.Listener {
@@ -37,18 +39,6 @@ func get(client *http.Client, url string) (int, string) {
 	defer response.Body.Close()
 	body, _ := io.ReadAll(response.Body)
 	return response.StatusCode, strings.TrimSpace(string(body))
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 10 s for %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 func TestServeFromStartToDrain(t *testing.T) {
@@ -115,12 +105,12 @@ func TestServeFromStartToDrain(t *testing.T) {
 	}()
 	<-inHandler
 	stop()
-	until(t, "/readyz to say no", func() bool {
+	await.Until(t, "/readyz to say no", func() bool {
 		code, body := get(client, health+"/readyz")
 		return code == 503 && strings.Contains(body, "shutting down")
 	})
 	want(admission+"/", 200, "answered") // requests still come while the Service catches up
-	until(t, "the port to close", func() bool {
+	await.Until(t, "the port to close", func() bool {
 		conn, err := net.Dial("tcp", o.Admission.Addr().String())
 		if err == nil {
 			conn.Close()
