@@ -63,7 +63,7 @@ func (s *Scratch) Fit(n Node, p *Pod) (device.Allocation, Reason) {
 	if r := s.place(n, p); r != Fits {
 		return nil, r
 	}
-	return s.allocation(), Fits
+	return s.Allocation(), Fits
 }
 
 // Rate reports whether the pod fits the node, and the node's Score with the allocation that Fit would
@@ -297,8 +297,8 @@ func (n Node) find(uuid string) int {
 	return -1
 }
 
-// allocation writes down what is placed.
-func (s *Scratch) allocation() device.Allocation {
+// Allocation is where the last Fit or Rate that said Fits puts the pod. It is valid until the scratch is used again.
+func (s *Scratch) Allocation() device.Allocation {
 	s.entries, s.shares = resized(s.entries, len(s.pod.Classes)), s.shares[:0]
 	for i := range s.containers {
 		c := &s.containers[i]

@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,15 @@ type Filter struct {
 	Recent   *ask.Recent
 	Defaults ask.Defaults
 	Count    func(reason string, nodes int) // told how many nodes were refused for each reason
+
+	last atomic.Pointer[rating]
+}
+
+// rating is the answer to a Filter call, from which that to the Prioritize call after it follows.
+type rating struct {
+	uid    string
+	nodes  []string // on which the pod fits
+	scores []int64  // of each of them
 }
 
 // Filter fits a pod on all candidate nodes.
@@ -63,7 +73,7 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	var refusedOn []string
 	mark := f.Refused.Begin()
 	defer func() { f.Refused.End(mark, p, refusedOn) }() // after a panic, too
-	refusals, err := f.refusals(ctx, p, names)
+	refusals, scores, err := f.judge(ctx, p, names)
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	}
@@ -75,42 +85,36 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	if len(*result.NodeNames) == 0 {
 		refusedOn = names
 	}
+	f.last.Store(&rating{p.UID, *result.NodeNames, slices.DeleteFunc(scores, func(score int64) bool { return score == none })})
 	return result
 }
 
 // Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0. Scores are
 // over the lowest of all, and nodes that have none over it are left out: kube-scheduler adds the scores up, so that
 // comes to the same, and of a thousand nodes that are alike it would take longer to read the scores than for
-// everything else.
+// everything else. What is asked right after Filter, of the nodes that Filter left, was found then.
 func (f *Filter) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
 	p, names, err := f.read(args)
-	if err != nil {
-		return nil, err
+	if err != nil || !p.Devices {
+		return extenderv1.HostPriorityList{}, err
 	}
-	scores := make(extenderv1.HostPriorityList, len(names))
-	view := f.without(p)
-	err = each(ctx, len(names), func(s *placement.Scratch, i int) {
-		scores[i].Host = names[i]
-		if !p.Devices {
-			return
-		}
-		if score, refusal := p.Rate(s, view(names[i])); refusal.Reason == "" {
-			scores[i].Score = int64(math.Round(score * float64(extenderv1.MaxExtenderPriority)))
-		}
-	})
-	return overLowest(scores), err
+	if last := f.last.Load(); last != nil && last.uid == p.UID && slices.Equal(last.nodes, names) {
+		return overLowest(names, last.scores), nil
+	}
+	_, scores, err := f.judge(ctx, p, names)
+	return overLowest(names, scores), err
 }
 
 // overLowest takes away from all scores what all have, and leaves out those of 0 then.
-func overLowest(scores extenderv1.HostPriorityList) extenderv1.HostPriorityList {
+func overLowest(names []string, scores []int64) extenderv1.HostPriorityList {
 	lowest := int64(math.MaxInt64)
-	for _, s := range scores {
-		lowest = min(lowest, s.Score)
+	for _, score := range scores {
+		lowest = min(lowest, max(score, 0))
 	}
-	over := scores[:0]
-	for _, s := range scores {
-		if s.Score > lowest {
-			over = append(over, extenderv1.HostPriority{Host: s.Host, Score: s.Score - lowest})
+	over := extenderv1.HostPriorityList{}
+	for i, score := range scores {
+		if score > lowest {
+			over = append(over, extenderv1.HostPriority{Host: names[i], Score: score - lowest})
 		}
 	}
 	return over
@@ -130,23 +134,30 @@ func (f *Filter) read(args *extenderv1.ExtenderArgs) (*ask.Pod, []string, error)
 	return p, *args.NodeNames, nil
 }
 
-// refusals says for each node why the pod cannot go there; the zero Refusal where it can.
-func (f *Filter) refusals(ctx context.Context, p *ask.Pod, names []string) ([]ask.Refusal, error) {
-	refusals := make([]ask.Refusal, len(names))
+// none is the score of a node where the pod cannot go.
+const none = -1
+
+// judge says for each node why the pod cannot go there, the zero Refusal where it can, and then how good the node is.
+func (f *Filter) judge(ctx context.Context, p *ask.Pod, names []string) ([]ask.Refusal, []int64, error) {
+	refusals, scores := make([]ask.Refusal, len(names)), make([]int64, len(names))
 	if err := f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, p.Charges); err != nil {
 		for i := range refusals {
-			refusals[i] = quota(err)
+			refusals[i], scores[i] = quota(err), none
 		}
-		return refusals, nil
+		return refusals, scores, nil
 	}
 	shut, view := f.Gate(), f.without(p)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
-		refusals[i] = f.fits(s, p, view(names[i]))
-		if why, ok := shut[names[i]]; ok && refusals[i].Reason == "" {
-			refusals[i].Reason = why // what passes by itself is said only when nothing else is in the way
+		score, refusal := f.rate(s, p, view(names[i]))
+		if why, ok := shut[names[i]]; ok && refusal.Reason == "" {
+			refusal.Reason = why // what passes by itself is said only when nothing else is in the way
+		}
+		refusals[i], scores[i] = refusal, int64(math.Round(score*float64(extenderv1.MaxExtenderPriority)))
+		if refusal.Reason != "" {
+			scores[i] = none
 		}
 	})
-	return refusals, err
+	return refusals, scores, err
 }
 
 // without returns the books of nodes as they would be without the pod, which may be assumed on one: its
@@ -162,21 +173,21 @@ func (f *Filter) without(p *ask.Pod) func(node string) *ledger.View {
 	}
 }
 
-// fits says why the pod cannot go on a node.
-func (f *Filter) fits(s *placement.Scratch, p *ask.Pod, v *ledger.View) ask.Refusal {
-	a, refusal := p.Place(s, v)
+// rate says why the pod cannot go on a node, or how good the node is, from 0 to 1.
+func (f *Filter) rate(s *placement.Scratch, p *ask.Pod, v *ledger.View) (float64, ask.Refusal) {
+	score, refusal := p.Rate(s, v)
 	if refusal.Reason != "" || p.Settled {
-		return refusal
+		return score, refusal
 	}
 	// Now that a device is chosen, the namespace's charge is known too.
-	charges, err := p.Totals(a)
+	charges, err := p.Totals(s.Allocation())
 	if err == nil {
 		err = f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, charges)
 	}
 	if err != nil {
-		return quota(err)
+		return 0, quota(err)
 	}
-	return ask.Refusal{}
+	return score, ask.Refusal{}
 }
 
 // quota tells the numbers.
@@ -192,8 +203,13 @@ func quota(err error) ask.Refusal {
 // does not resolve, because kube-scheduler (up to 1.37) would find no victims on a node that passed its own filters: it
 // would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition.
 func collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
-	fit := make([]string, 0, len(names))
-	refused := extenderv1.FailedNodesMap{}
+	fits := 0
+	for i := range refusals {
+		if refusals[i].Reason == "" {
+			fits++
+		}
+	}
+	fit, refused := make([]string, 0, fits), make(extenderv1.FailedNodesMap, len(names)-fits)
 	for i := range refusals {
 		if r := &refusals[i]; r.Reason == "" {
 			fit = append(fit, names[i])

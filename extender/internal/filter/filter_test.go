@@ -373,3 +373,38 @@ func threePhases(name string, init, sidecar, app int64) *corev1.Pod {
 		Spec:       corev1.PodSpec{InitContainers: []corev1.Container{asks("init", init), s}, Containers: []corev1.Container{asks("app", app)}},
 	}
 }
+
+// What Prioritize answers right after Filter, of what that found, is what it answers by itself.
+func TestPrioritizeAfterFilter(t *testing.T) {
+	d, other := newDesk(), newDesk()
+	for i, held := range []int64{0, 4000, 12288, 20000, 0, 24000, 9000} {
+		for _, desk := range []*desk{d, other} {
+			name := fmt.Sprint("n", i)
+			desk.node(name, card(fmt.Sprint("G", i), 24576))
+			desk.hold(name, fmt.Sprint("G", i), held)
+		}
+	}
+	names := []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6", "none"}
+	for _, policy := range []string{"binpack", "spread"} {
+		pod := threePhases("p", 3000, 1000, 3000)
+		pod.Annotations = map[string]string{"hami.io/node-scheduler-policy": policy}
+		fit := *d.Filter.Filter(t.Context(), args(pod, names...)).NodeNames
+		if len(fit) != 6 {
+			t.Fatalf("fits on %v", fit)
+		}
+		for _, asked := range [][]string{fit, fit[1:], {fit[2], fit[0], "none"}} {
+			got, err := d.Prioritize(t.Context(), args(pod, asked...))
+			want, err2 := other.Prioritize(t.Context(), args(pod, asked...))
+			if diff := cmp.Diff(want, got); diff != "" || errors.Join(err, err2) != nil || len(want) == 0 {
+				t.Errorf("%s, of %v: %v %s", policy, asked, errors.Join(err, err2), diff)
+			}
+		}
+		// Of another pod nothing was found.
+		large := threePhases("large", 22000, 1000, 3000)
+		got, err := d.Prioritize(t.Context(), args(large, fit...))
+		want, err2 := other.Prioritize(t.Context(), args(large, fit...))
+		if diff := cmp.Diff(want, got); diff != "" || errors.Join(err, err2) != nil || len(want) == 0 {
+			t.Errorf("another pod: %v %s", errors.Join(err, err2), diff)
+		}
+	}
+}

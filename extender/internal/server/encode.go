@@ -13,7 +13,7 @@ func encode(result any) ([]byte, error) {
 	if !ok || r.Nodes != nil {
 		return json.Marshal(result)
 	}
-	b := make([]byte, 0, 1024+96*(len(r.FailedNodes)+len(r.FailedAndUnresolvableNodes)))
+	b := make([]byte, 0, room(r))
 	b = append(b, `{"Nodes":null,"NodeNames":`...)
 	if r.NodeNames == nil {
 		b = append(b, "null"...)
@@ -30,6 +30,22 @@ func encode(result any) ([]byte, error) {
 	b = appendMap(append(b, `,"FailedNodes":`...), r.FailedNodes)
 	b = appendMap(append(b, `,"FailedAndUnresolvableNodes":`...), r.FailedAndUnresolvableNodes)
 	return append(appendString(append(b, `,"Error":`...), r.Error), '}'), nil
+}
+
+// room is about how many bytes a result takes, and rather too many.
+func room(r *extenderv1.ExtenderFilterResult) int {
+	n := 256 + len(r.Error)
+	if r.NodeNames != nil {
+		for _, name := range *r.NodeNames {
+			n += len(name) + len(`"",`)
+		}
+	}
+	for _, m := range []extenderv1.FailedNodesMap{r.FailedNodes, r.FailedAndUnresolvableNodes} {
+		for name, why := range m {
+			n += len(name) + len(why) + len(`"":"",`)
+		}
+	}
+	return n
 }
 
 func appendMap(b []byte, m extenderv1.FailedNodesMap) []byte {

@@ -130,8 +130,8 @@ func (r *Refused) remember(p *ask.Pod, nodes []string) {
 			return
 		}
 	}
-	if len(r.pods) == 0 {
-		r.nodes = names{} // nobody refers to the numbers, so names of nodes long gone can go too
+	if len(r.pods) == 0 && len(r.nodes.names) > 2*len(nodes) {
+		r.nodes = names{} // nobody refers to the numbers, so names of nodes long gone can go
 	}
 	r.text += long(p)
 	r.pods[p.UID] = &refused{pod: p, since: since, last: now, nodes: r.nodes.set(nodes)}
