@@ -25,6 +25,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/gauge"
 	"github.com/phasegpu/phasegpu/extender/internal/lead"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 	"github.com/phasegpu/phasegpu/extender/internal/notice"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
 	"github.com/phasegpu/phasegpu/extender/internal/preempt"
@@ -92,17 +93,18 @@ func connect(o *options) (kubernetes.Interface, error) {
 
 // extender is the parts and what connects them.
 type extender struct {
-	book    *ledger.Book
-	gate    *gate.Gate
-	refused *wake.Refused
-	filter  *filter.Filter
-	preempt *preempt.Preempt
-	binder  *bind.Binder
-	lead    *lead.Lead
-	feed    *kube.Feed
-	metrics *server.Metrics
-	notices *notice.Notices
-	log     *zap.Logger
+	book      *ledger.Book
+	gate      *gate.Gate
+	refused   *wake.Refused
+	filter    *filter.Filter
+	preempt   *preempt.Preempt
+	nominated *nominate.Set
+	binder    *bind.Binder
+	lead      *lead.Lead
+	feed      *kube.Feed
+	metrics   *server.Metrics
+	notices   *notice.Notices
+	log       *zap.Logger
 }
 
 // assemble starts everything but the listeners; it runs until ctx ends.
@@ -127,7 +129,11 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 
 	recent := ask.NewRecent(remembered)
 	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
-	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Defaults: o.defaults}
+	e.nominated = &nominate.Set{
+		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
+		Ended: func(node string) { e.refused.Released(node, "") },
+	}
+	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Defaults: o.defaults}
 	e.preempt.Pods, e.preempt.Budgets = preempt.Live(client)
 	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
@@ -150,6 +156,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	e.metrics.Registry.MustRegister(&gauge.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
+	go e.nominated.Run(ctx, client)
 	go e.refused.Run(ctx)
 	go nudger.Run(ctx)
 	go e.binder.Run(ctx)
@@ -169,7 +176,7 @@ func (e *extender) site(o *options) *page.Site {
 }
 
 func (e *extender) ready() error {
-	if !e.feed.Synced() {
+	if !e.feed.Synced() || !e.nominated.Synced() {
 		return errors.New("the books are not rebuilt yet: the watches of pods, nodes and quotas have not synced")
 	}
 	return nil
@@ -183,6 +190,7 @@ func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delt
 	} else {
 		e.gate.Observe(new)
 	}
+	e.nominated.Bound(string(pod.UID), new)
 	e.refused.Forget(string(pod.UID))
 	if d.Changed && e.lead.Leads() {
 		e.notices.Observed(before, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))

@@ -81,9 +81,11 @@ func TestAssembled(t *testing.T) {
 	client := fake.NewClientset(node, holder, waiting)
 	// The fake loses what happens between an informer's list and its watch.
 	watching := make(chan struct{})
-	client.PrependWatchReactor("pods", func(k8stesting.Action) (bool, watch.Interface, error) {
+	client.PrependWatchReactor("pods", func(a k8stesting.Action) (bool, watch.Interface, error) {
 		w, err := client.Tracker().Watch(corev1.SchemeGroupVersion.WithResource("pods"), "")
-		close(watching)
+		if a.(k8stesting.WatchAction).GetWatchRestrictions().Fields.String() == "spec.nodeName!=" { // not that of nominated pods
+			close(watching)
+		}
 		return true, w, err
 	})
 	o, err := parse([]string{"--lease-name="}, io.Discard)

@@ -18,6 +18,7 @@ import (
 type Pod struct {
 	UID, Namespace, Name string
 	Priority             int32
+	Nominated            string // node that kube-scheduler has evicted others from for it, "" for none
 	// Devices is false for a pod that asks for none: it has no Placement and no Charges.
 	Devices   bool
 	Ledger    ledger.Pod // without a node and an allocation
@@ -46,6 +47,7 @@ func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	if pod.Spec.Priority != nil {
 		p.Priority = *pod.Spec.Priority
 	}
+	p.Nominated = pod.Status.NominatedNodeName
 	if !kube.Asks(&pod.Spec) {
 		return p, nil
 	}

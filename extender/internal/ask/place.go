@@ -12,8 +12,8 @@ type Refusal struct {
 	Reason string
 	Kind   string // the small set's name for a Reason that has numbers in it, else ""
 	Misses int64  // by how much, of such a Reason
-	// Lasting tells that the node would not do however empty it became.
-	Lasting bool
+	// Lasting tells that the node would not do however empty it became, Held that it would if others held less.
+	Lasting, Held bool
 }
 
 // What the books say of a node, beside placement's reasons.
@@ -73,7 +73,7 @@ func of(r placement.Reason) Refusal {
 	if r == placement.Fits {
 		return Refusal{}
 	}
-	return Refusal{Reason: r.String(), Lasting: r.Unresolvable()}
+	return Refusal{Reason: r.String(), Lasting: r.Unresolvable(), Held: !r.Unresolvable()}
 }
 
 // Totals is what the namespace is charged for an allocation of the pod, by family.

@@ -15,6 +15,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 // Limit is when Preempt stops to look at further nodes: kube-scheduler schedules one pod at a time.
@@ -28,11 +29,12 @@ type Book interface {
 
 // Preempt answers Preempt. What the books do not keep, because it is asked so seldom, is read from the API server.
 type Preempt struct {
-	Book     Book
-	Gate     func() map[string]string // nodes whose gate takes no more pods, and why
-	Defaults ask.Defaults
-	Pods     func(ctx context.Context, node string) ([]corev1.Pod, error) // that have this node
-	Budgets  func(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
+	Book      Book
+	Gate      func() map[string]string // nodes whose gate takes no more pods, and why
+	Nominated *nominate.Set
+	Defaults  ask.Defaults
+	Pods      func(ctx context.Context, node string) ([]corev1.Pod, error) // that have this node
+	Budgets   func(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
 }
 
 // Preempt returns the nodes on which the pod fits, by Filter's rules, once the victims there are gone: those that
@@ -54,7 +56,8 @@ func (p *Preempt) Preempt(ctx context.Context, args *extenderv1.ExtenderPreempti
 	defer cancel()
 	result := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
 	var scratch placement.Scratch
-	if waits, err := p.waits(ctx, &scratch, pod, args.Pod.Status.NominatedNodeName); waits || err != nil {
+	on := p.trials(&scratch, pod)
+	if waits, err := p.waits(ctx, on, pod); waits || err != nil {
 		return result, err
 	}
 	shut := p.Gate()
@@ -63,7 +66,7 @@ func (p *Preempt) Preempt(ctx context.Context, args *extenderv1.ExtenderPreempti
 		if _, ok := shut[node]; ok {
 			continue
 		}
-		t := p.trial(&scratch, pod, node, given)
+		t := on(node, given)
 		switch {
 		case t.fits():
 			if len(given.Pods) > 0 {
@@ -83,17 +86,17 @@ func (p *Preempt) Preempt(ctx context.Context, args *extenderv1.ExtenderPreempti
 // waits reports whether the pod was nominated to a node where those who are ending leave enough room: then it waits
 // for them, and nobody else is evicted elsewhere meanwhile. kube-scheduler looks at that itself, but not at a node of
 // which it was told that eviction would not help.
-func (p *Preempt) waits(ctx context.Context, s *placement.Scratch, pod *ask.Pod, node string) (bool, error) {
-	if node == "" {
+func (p *Preempt) waits(ctx context.Context, on trials, pod *ask.Pod) (bool, error) {
+	if pod.Nominated == "" {
 		return false, nil
 	}
-	t := p.trial(s, pod, node, &extenderv1.MetaVictims{})
+	t := on(pod.Nominated, &extenderv1.MetaVictims{})
 	if t.fits() || !t.fits(t.everybody()...) {
 		return false, nil
 	}
-	pods, err := p.Pods(ctx, node)
+	pods, err := p.Pods(ctx, t.node)
 	if err != nil {
-		return false, fmt.Errorf("listing the pods of node %s, to which pod %v was nominated: %w", node, pod, err)
+		return false, fmt.Errorf("listing the pods of node %s, to which pod %v was nominated: %w", t.node, pod, err)
 	}
 	ending, _ := t.holders(lower(pods, pod.Priority))
 	return t.fits(uids(ending)...), nil

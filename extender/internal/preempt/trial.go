@@ -4,8 +4,10 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 // trial is a pod that is tried on a node as it would be without others.
@@ -17,21 +19,29 @@ type trial struct {
 	asked   *extenderv1.MetaVictims // whom kube-scheduler would evict
 	given   []string                // their UIDs, and the pod's own, which can be assumed on a node
 	view    *ledger.View            // without given; nil for a node that the books do not know
+	claims  []phase.Holding         // what pods that come before this one were promised there
 }
 
-func (p *Preempt) trial(s *placement.Scratch, pod *ask.Pod, node string, asked *extenderv1.MetaVictims) *trial {
-	t := &trial{book: p.Book, scratch: s, pod: pod, node: node, asked: asked, given: []string{pod.UID}}
-	for _, v := range asked.Pods {
-		t.given = append(t.given, v.UID)
+// trials makes the trial of a pod on a node from which kube-scheduler would evict these victims.
+type trials func(node string, asked *extenderv1.MetaVictims) *trial
+
+func (p *Preempt) trials(s *placement.Scratch, pod *ask.Pod) trials {
+	before := p.Nominated.Before(pod)
+	return func(node string, asked *extenderv1.MetaVictims) *trial {
+		t := &trial{book: p.Book, scratch: s, pod: pod, node: node, asked: asked, given: []string{pod.UID}}
+		for _, v := range asked.Pods {
+			t.given = append(t.given, v.UID)
+		}
+		t.view = p.Book.Node(node).Without(t.given...)
+		t.claims = before.Of(s, t.view)
+		return t
 	}
-	t.view = p.Book.Node(node).Without(t.given...)
-	return t
 }
 
 // fits reports whether the pod fits on the node without the given victims and these pods, and into its namespace's
 // quotas without the given victims: a quota is no room of a node, so nobody else is evicted for it.
 func (t *trial) fits(gone ...string) bool {
-	allocation, refusal := t.pod.Place(t.scratch, t.view.Without(gone...))
+	allocation, refusal := t.pod.Place(t.scratch, nominate.Beside(t.view.Without(gone...), t.claims))
 	if refusal.Reason != "" {
 		return false
 	}

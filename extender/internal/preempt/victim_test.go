@@ -13,7 +13,11 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/gen/await"
 )
 
 // pod has a pod on a node, which the API server knows; it started so many minutes after the others.
@@ -292,4 +296,41 @@ func TestImpatient(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "canceled") || len(result.NodeNameToMetaVictims) > 0 {
 		t.Errorf("%v, %v", result, err)
 	}
+}
+
+// What another pod was promised on a node is taken, unless this one is more important.
+func TestPromisedRoom(t *testing.T) {
+	d := newDesk()
+	for _, node := range []string{"promised", "free"} {
+		d.node(node, 1)
+		d.hold(node+"-pod", node, node+"-0", 0, 8000)
+		d.pod(node, node+"-pod", 5, 0, "")
+	}
+	for _, test := range []struct {
+		priority int32 // of the pod to which room was promised
+		want     map[string]string
+	}{
+		{1000, map[string]string{"free": "free-pod"}},
+		{999, map[string]string{"free": "free-pod", "promised": "promised-pod"}},
+	} {
+		other := gpu("other", 0, 16000)
+		other.Spec.Priority, other.Status.NominatedNodeName = &test.priority, "promised"
+		d.Preempt.Nominated = nominated(t, other)
+		got := d.ask(t, gpu("p", 0, 20000), map[string][]string{"promised": {}, "free": {}})
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("priority %d: %s", test.priority, diff)
+		}
+	}
+}
+
+// nominated is a set that knows of a nominated pod.
+func nominated(t *testing.T, pod *corev1.Pod) *nominate.Set {
+	t.Helper()
+	s := &nominate.Set{Booked: func(string) bool { return false }, Ended: func(string) {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Run(ctx, fake.NewClientset(pod)) }()
+	t.Cleanup(func() { cancel(); <-done })
+	await.Until(t, "the nominated pod is known", s.Synced)
+	return s
 }
