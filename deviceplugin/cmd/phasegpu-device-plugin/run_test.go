@@ -190,7 +190,7 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Stop()
-	await.Until(t, "devices are offered again", offered)
+	await.Until(t, "devices are offered again, and kubelet has them", func() bool { return offered() && len(k.Devices()) > 0 })
 
 	pod, err := p.CoreV1().Pods("team").Create(t.Context(), placed(), metav1.CreateOptions{})
 	if err != nil {
