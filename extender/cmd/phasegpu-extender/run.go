@@ -128,10 +128,13 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	refused.Store(e.refused)
 
 	recent := ask.NewRecent(remembered)
-	e.filter = &filter.Filter{Book: e.book, Gate: e.gate.Refusals, Refused: e.refused, Recent: recent, Defaults: o.defaults, Count: e.metrics.Refused}
 	e.nominated = &nominate.Set{
 		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
 		Ended: func(node string) { e.refused.Released(node, "") },
+	}
+	e.filter = &filter.Filter{
+		Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Refused: e.refused, Recent: recent,
+		Defaults: o.defaults, Count: e.metrics.Refused, Evicts: o.preemptForDevices,
 	}
 	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Defaults: o.defaults}
 	e.preempt.Pods, e.preempt.Budgets = preempt.Live(client)

@@ -20,6 +20,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 // Limit is when Filter and Prioritize give up: kube-scheduler schedules one pod at a time.
@@ -43,12 +44,15 @@ type Refused interface {
 
 // Filter answers Filter and Prioritize.
 type Filter struct {
-	Book     Book
-	Gate     func() map[string]string // nodes whose gate takes no more pods, and why
-	Refused  Refused
-	Recent   *ask.Recent
-	Defaults ask.Defaults
-	Count    func(reason string, nodes int) // told how many nodes were refused for each reason
+	Book      Book
+	Gate      func() map[string]string // nodes whose gate takes no more pods, and why
+	Nominated *nominate.Set
+	Refused   Refused
+	Recent    *ask.Recent
+	Defaults  ask.Defaults
+	Count     func(reason string, nodes int) // told how many nodes were refused for each reason
+	// Evicts tells that kube-scheduler asks whom to evict for what others hold of devices (package preempt).
+	Evicts bool
 
 	last atomic.Pointer[rating]
 }
@@ -81,7 +85,7 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	for i := range sum {
 		f.Count(sum[i].kind(), sum[i].nodes)
 	}
-	result := collect(names, refusals, told(sum))
+	result := f.collect(names, refusals, told(sum))
 	if len(*result.NodeNames) == 0 {
 		refusedOn = names
 	}
@@ -146,9 +150,9 @@ func (f *Filter) judge(ctx context.Context, p *ask.Pod, names []string) ([]ask.R
 		}
 		return refusals, scores, nil
 	}
-	shut, view := f.Gate(), f.without(p)
+	shut, view, before := f.Gate(), f.without(p), f.Nominated.Before(p)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
-		score, refusal := f.rate(s, p, view(names[i]))
+		score, refusal := f.rate(s, p, before.View(s, view(names[i])))
 		if why, ok := shut[names[i]]; ok && refusal.Reason == "" {
 			refusal.Reason = why // what passes by itself is said only when nothing else is in the way
 		}
@@ -201,8 +205,9 @@ func quota(err error) ask.Refusal {
 
 // collect tells the nodes apart. told is what is said of each kind of refusal. Every refusal is one that evicting pods
 // does not resolve, because kube-scheduler (up to 1.37) would find no victims on a node that passed its own filters: it
-// would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition.
-func collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
+// would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition. One
+// that then asks who else could be evicted (Evicts) is told where that may help.
+func (f *Filter) collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
 	fits := 0
 	for i := range refusals {
 		if refusals[i].Reason == "" {
@@ -210,14 +215,21 @@ func collect(names []string, refusals []ask.Refusal, told map[string]string) *ex
 		}
 	}
 	fit, refused := make([]string, 0, fits), make(extenderv1.FailedNodesMap, len(names)-fits)
+	var held extenderv1.FailedNodesMap
+	if f.Evicts {
+		held = extenderv1.FailedNodesMap{}
+	}
 	for i := range refusals {
-		if r := &refusals[i]; r.Reason == "" {
+		switch r := &refusals[i]; {
+		case r.Reason == "":
 			fit = append(fit, names[i])
-		} else {
+		case f.Evicts && r.Held:
+			held[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
+		default:
 			refused[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
 		}
 	}
-	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: refused}
+	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: held, FailedAndUnresolvableNodes: refused}
 }
 
 // each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in

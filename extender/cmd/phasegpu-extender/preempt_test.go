@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+
+	"github.com/phasegpu/phasegpu/extender/internal/server"
+	"github.com/phasegpu/phasegpu/gen/await"
+)
+
+// TestEmptyVictimLists plays a kube-scheduler that asks extenders also where it found no victims itself, over HTTP:
+// Filter says where eviction may help, Preempt whom to evict, the room is kept for the pod, and it gets it.
+func TestEmptyVictimLists(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
+		"hami.io/node-nvidia-register": `[{"id":"G0","count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`,
+	}}}
+	node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("10")}
+	now := metav1.Now()
+	holder := gpuPod("holder", 20000, 20000)
+	holder.Spec.NodeName, holder.Status.StartTime, holder.Status.Phase = "n1", &now, corev1.PodRunning
+	holder.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": "G0,NVIDIA,20000,0:;G0,NVIDIA,20000,0:;"}
+	priority := func(pod *corev1.Pod, value int32) *corev1.Pod {
+		pod.Spec.Priority = &value
+		return pod
+	}
+	high, small, huge := priority(gpuPod("high", 12000, 8000), 1000), priority(gpuPod("small", 1, 4000), 500), priority(gpuPod("huge", 30000, 1), 1000)
+	client := fake.NewClientset(node, holder, high)
+	o, err := parse([]string{"--lease-name=", "--preempt-for-devices"}, new(bytes.Buffer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := assemble(ctx, o, client, zap.NewNop())
+	await.Until(t, "the books", func() bool { return e.ready() == nil && e.book.Pod("holder") != nil })
+	h := httptest.NewServer(server.Extender(e.calls(), e.metrics, zap.NewNop()))
+	defer h.Close()
+	ask := func(verb string, args, result any) {
+		t.Helper()
+		body, err := json.Marshal(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.Post(h.URL+"/"+verb, "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		if err := json.NewDecoder(r.Body).Decode(result); err != nil || r.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", verb, r.Status, err)
+		}
+	}
+	filter := func(pod *corev1.Pod) (r extenderv1.ExtenderFilterResult) {
+		t.Helper()
+		ask("filter", extenderv1.ExtenderArgs{Pod: pod, NodeNames: &[]string{"n1"}}, &r)
+		return r
+	}
+	victims := func(pod *corev1.Pod) string {
+		t.Helper()
+		var r extenderv1.ExtenderPreemptionResult
+		ask("preempt", extenderv1.ExtenderPreemptionArgs{Pod: pod, NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{"n1": {Pods: []*extenderv1.MetaPod{}}}}, &r)
+		var uids []string
+		for _, v := range r.NodeNameToMetaVictims {
+			for _, pod := range v.Pods {
+				uids = append(uids, pod.UID)
+			}
+		}
+		return strings.Join(uids, " ")
+	}
+
+	if r := filter(huge); len(r.FailedNodes) > 0 || len(r.FailedAndUnresolvableNodes) != 1 {
+		t.Errorf("no eviction helps: %+v", r)
+	}
+	want := extenderv1.FailedNodesMap{"n1": "Insufficient GPU memory in the pod's phases"}
+	if r := filter(high); !cmp.Equal(want, r.FailedNodes) || len(r.FailedAndUnresolvableNodes) > 0 {
+		t.Fatalf("eviction helps: %+v", r)
+	}
+	if got := victims(high); got != "holder" {
+		t.Fatalf("evicted for it: %q", got)
+	}
+
+	// kube-scheduler deletes the victim, which takes its time, and nominates the pod.
+	update := func(pod *corev1.Pod) {
+		t.Helper()
+		if _, err := client.CoreV1().Pods("ns").Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := filter(small) // 4000 beside 20000
+	if len(*before.NodeNames) != 1 {
+		t.Errorf("before anybody was nominated: %+v", before)
+	}
+	holder, high = holder.DeepCopy(), high.DeepCopy()
+	holder.DeletionTimestamp, high.Status.NominatedNodeName = &metav1.Time{Time: now.Add(time.Minute)}, "n1"
+	update(holder)
+	update(high)
+	await.Until(t, "the room is kept", func() bool { return len(*filter(small).NodeNames) == 0 })
+	if got := victims(high); got != "" {
+		t.Errorf("while it waits for the victim %q is evicted", got)
+	}
+	// One of a lower priority may wait for the same, but for what is left beside the other.
+	for memory, want := range map[int64]string{12576: "holder", 12577: ""} {
+		if got := victims(priority(gpuPod("other", 1, memory), 500)); got != want {
+			t.Errorf("for one of a lower priority with %d MiB %q ends, want %q", memory, got, want)
+		}
+	}
+
+	// The victim is gone.
+	if err := client.CoreV1().Pods("ns").Delete(ctx, "holder", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the pod fits", func() bool { return len(*filter(high).NodeNames) == 1 })
+	for memory, want := range map[int64]int{12576: 1, 12577: 0} {
+		if r := filter(priority(gpuPod("other", 1, memory), 500)); len(*r.NodeNames) != want {
+			t.Errorf("%d MiB beside the nominated pod's 12000: %+v", memory, r)
+		}
+	}
+	// Its nomination is taken back.
+	high = high.DeepCopy()
+	high.Status.NominatedNodeName = ""
+	update(high)
+	await.Until(t, "the room is given back", func() bool { return len(*filter(priority(gpuPod("other", 1, 20000), 500)).NodeNames) == 1 })
+}
