@@ -20,21 +20,23 @@ type Entry struct {
 }
 
 // entry computes what a pod is charged. It keeps none of the caller's slices: classes and allocation
-// come from the entry before when they are the same, else they are copied. Strings that many pods share
-// are replaced by those of the node and the namespace, so that the book holds each once.
+// come from the entry before when they are the same, else they are copied. Strings that the book holds
+// already, be it for the pod, its node or its namespace, are not held twice.
 func (b *Book) entry(p *Pod, assumed bool, before *Entry) *Entry {
 	e := &Entry{Pod: *p, Assumed: assumed, Problem: p.Unreadable}
+	if before != nil {
+		e.UID, e.Namespace, e.Name = before.UID, before.Namespace, before.Name
+	}
+	if n := b.namespaces.load(p.Namespace); n != nil {
+		e.Namespace, e.Scope = n.Name, n.scope(p.Scope)
+	}
 	if before != nil && before.Node == p.Node && slices.Equal(before.Classes, p.Classes) && sameAllocation(before.Allocation, p.Allocation) {
-		e.UID, e.Namespace, e.Name, e.Node = before.UID, before.Namespace, before.Name, before.Node
-		e.Classes, e.Allocation = before.Classes, before.Allocation
+		e.Node, e.Classes, e.Allocation = before.Node, before.Classes, before.Allocation
 	} else {
 		e.Classes = slices.Clone(p.Classes)
 		node := b.nodes.load(p.Node)
 		if node != nil {
 			e.Node = node.Name
-		}
-		if n := b.namespaces.load(p.Namespace); n != nil {
-			e.Namespace = n.Name
 		}
 		e.Allocation = copyAllocation(p.Allocation, node)
 	}

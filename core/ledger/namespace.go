@@ -47,6 +47,16 @@ func (n *Namespace) used(q *Quota, l Limit) int64 {
 	return sum
 }
 
+// scope returns a scope with the strings of an equal one, if there is one.
+func (n *Namespace) scope(s Scope) Scope {
+	for i := range n.Used {
+		if n.Used[i].Scope == s {
+			return n.Used[i].Scope
+		}
+	}
+	return s
+}
+
 // with returns the namespace with one entry in the place of another; either may be nil. The error is
 // of a sum that would have left the range of an amount, which only a mistake in this package can cause; that
 // sum is left as it was.

@@ -75,7 +75,7 @@ func (v *View) replace(before, after *Entry) {
 	at := slices.Index(v.Pods, before)
 	switch {
 	case at < 0:
-		v.Pods = append(slices.Clip(v.Pods), after)
+		v.Pods = slices.Concat(v.Pods, []*Entry{after}) // no longer than needed
 	case after == nil:
 		v.Pods = slices.Delete(slices.Clone(v.Pods), at, at+1)
 	default:
