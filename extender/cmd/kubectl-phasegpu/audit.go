@@ -100,7 +100,7 @@ func (o *options) auditState(s streams) (lister, *cluster, error) {
 		}
 		return func(ctx context.Context, release phase.Release) (*audit.State, error) {
 			state := audit.NewState(release)
-			return state, c.each(ctx, metav1.ListOptions{}, metav1.NamespaceAll, collector{state.AddNode, state.AddPod, state.AddQuota})
+			return state, c.each(ctx, metav1.ListOptions{}, metav1.NamespaceAll, into(state))
 		}, c, nil
 	}
 	var set input.Set
@@ -113,17 +113,11 @@ func (o *options) auditState(s streams) (lister, *cluster, error) {
 	}
 	return func(_ context.Context, release phase.Release) (*audit.State, error) {
 		state := audit.NewState(release)
-		for _, node := range set.Nodes {
-			state.AddNode(node)
-		}
-		for _, pod := range set.Pods {
-			if pod.Kind == "Pod" {
-				state.AddPod(pod.Pod)
-			}
-		}
-		for _, quota := range set.Quotas {
-			state.AddQuota(quota)
-		}
+		into(state).take(&set)
 		return state, nil
 	}, nil, nil
+}
+
+func into(state *audit.State) collector {
+	return collector{state.AddNode, state.AddPod, state.AddQuota}
 }

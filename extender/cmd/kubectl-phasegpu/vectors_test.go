@@ -35,11 +35,14 @@ type wants struct {
 	} `json:"reserved"`
 }
 
-func TestExplainAgreesWithTheVectors(t *testing.T) {
+// readVectors returns the vectors by file.
+func readVectors(t *testing.T) map[string][]vector {
+	t.Helper()
 	paths, err := filepath.Glob("../../../core/testdata/vectors/*.json")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("%d files of vectors found: %v", len(paths), err)
 	}
+	all := map[string][]vector{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -49,6 +52,13 @@ func TestExplainAgreesWithTheVectors(t *testing.T) {
 		if err := json.Unmarshal(text, &vectors); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
+		all[path] = vectors
+	}
+	return all
+}
+
+func TestExplainAgreesWithTheVectors(t *testing.T) {
+	for path, vectors := range readVectors(t) {
 		byRelease := map[string][]vector{}
 		for _, v := range vectors {
 			byRelease[v.Release] = append(byRelease[v.Release], v)
@@ -89,20 +99,8 @@ func TestExplainAgreesWithTheVectors(t *testing.T) {
 // What the timeline says is reserved in the present phase is what the vectors say is reserved now, and it is what
 // the ends that are to come will release.
 func TestTimelineAgreesWithTheVectors(t *testing.T) {
-	paths, err := filepath.Glob("../../../core/testdata/vectors/*.json")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("%d files of vectors found: %v", len(paths), err)
-	}
 	told := 0
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var vectors []vector
-		if err := json.Unmarshal(text, &vectors); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+	for path, vectors := range readVectors(t) {
 		for _, v := range vectors {
 			release, err := phase.ParseRelease(v.Release)
 			if err != nil {

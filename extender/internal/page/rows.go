@@ -37,17 +37,9 @@ type PodRow struct {
 	Problem   string `json:"problem,omitempty"` // why it may hold more than it is charged
 	// First is the first phase that is still charged: those before it have given back what only they needed.
 	First      int            `json:"first"`
-	Devices    []PodDevice    `json:"devices,omitempty"` // that any phase uses, sorted by UUID
+	Devices    []Held         `json:"devices,omitempty"` // that any phase uses, sorted by UUID; 0 where no remaining one does
 	Containers []PodContainer `json:"containers,omitempty"`
 	Phases     []PodPhase     `json:"phases,omitempty"`
-}
-
-// PodDevice is a device of a pod: what the pod's remaining phases can use of it, 0 when none does.
-type PodDevice struct {
-	UUID      string `json:"uuid"`
-	Family    string `json:"family"`
-	Reserved  Amount `json:"reserved"`
-	Exclusive bool   `json:"exclusive,omitempty"`
 }
 
 // PodContainer is a container, by position: the books keep no names.
@@ -198,7 +190,7 @@ func podRow(e *ledger.Entry) PodRow {
 		return r
 	}
 	for _, p := range peak.Devices {
-		d := PodDevice{UUID: p.UUID, Family: p.Family}
+		d := Held{UUID: p.UUID, Family: p.Family}
 		if i := slices.IndexFunc(e.Reserved.Devices, func(h phase.Holding) bool { return h.UUID == p.UUID && h.Family == p.Family }); i >= 0 {
 			d.Reserved, d.Exclusive = Amount(e.Reserved.Devices[i].Amount), e.Reserved.Devices[i].Exclusive
 		}
@@ -223,7 +215,7 @@ func podRow(e *ledger.Entry) PodRow {
 
 // podPhase sums up what the containers that are alive in a phase hold of each device. The sums are in range:
 // the peak's were.
-func podPhase(e *ledger.Entry, k int, devices []PodDevice) PodPhase {
+func podPhase(e *ledger.Entry, k int, devices []Held) PodPhase {
 	p := PodPhase{Init: e.Classes.InitPosition(k), Holds: make([]Amount, len(devices))}
 	for position, shares := range e.Allocation {
 		if len(shares) == 0 || !e.Classes.Alive(k, position) {
@@ -231,7 +223,7 @@ func podPhase(e *ledger.Entry, k int, devices []PodDevice) PodPhase {
 		}
 		p.Alive = append(p.Alive, position)
 		for _, s := range shares {
-			i := slices.IndexFunc(devices, func(d PodDevice) bool { return d.UUID == s.UUID && d.Family == s.Family })
+			i := slices.IndexFunc(devices, func(d Held) bool { return d.UUID == s.UUID && d.Family == s.Family })
 			a := &p.Holds[i]
 			a.Slots, a.MemoryMiB, a.Cores = a.Slots+s.Amount.Slots, a.MemoryMiB+s.Amount.MemoryMiB, a.Cores+s.Amount.Cores
 		}
