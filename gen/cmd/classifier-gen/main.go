@@ -1,5 +1,5 @@
 // Command classifier-gen writes what follows from the declarations of device families: typed
-// classifiers and blocks of text in manifests and the README. See package classifiergen.
+// classifiers and blocks of text in manifests and pages. See package classifiergen.
 package main
 
 import (
