@@ -28,7 +28,7 @@ func TestFilterAndBindAreOutOfReach(t *testing.T) {
 	if _, err := s.Cluster.PodPage(s.Context(), leader.Namespace, name, 8080, "/healthz"); err != nil {
 		t.Fatalf("the pod does not answer at all: %v", err)
 	}
-	for _, path := range []string{"/filter", "/bind"} {
+	for _, path := range []string{"/filter", "/preempt", "/bind"} {
 		if _, err := s.Cluster.PodPage(s.Context(), leader.Namespace, name, 8888, path); err == nil || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%s through the API server: %v", path, err)
 		}
