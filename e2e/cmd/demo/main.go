@@ -1,4 +1,4 @@
-// Command demo plays scenarios 1 to 11 of package scenarios live, on a real control plane with webhook,
+// Command demo plays the scenarios of package scenarios live, on a real control plane with webhook,
 // extender and simulated nodes, and shows what was submitted, what one who adds up containers would have
 // said of it, what happened and what is reserved. It fails if anything differs from what was expected.
 //
@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,9 +28,6 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/scenarios"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
-
-// last is the last scenario that is for an audience. Those after it are many pods at once.
-const last = 11
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -74,24 +72,23 @@ func run(ctx context.Context, args []string, keep bool, out *screen) (err error)
 	return err
 }
 
-// chosen returns the scenarios with the given numbers, all that are for an audience if there are none.
+// chosen returns the scenarios with the given numbers, all if there are none.
 func chosen(numbers []string) ([]scenarios.Scenario, error) {
-	byNumber := map[string]scenarios.Scenario{}
-	var all []scenarios.Scenario
-	for _, s := range scenarios.All() {
-		if s.Number <= last {
-			all = append(all, s)
-		}
-		byNumber[strconv.Itoa(s.Number)] = s
-	}
+	all := scenarios.All()
 	if len(numbers) == 0 {
 		return all, nil
+	}
+	byNumber := map[string]scenarios.Scenario{}
+	var known []string
+	for _, s := range all {
+		n := strconv.Itoa(s.Number)
+		byNumber[n], known = s, append(known, n)
 	}
 	var some []scenarios.Scenario
 	for _, n := range numbers {
 		s, ok := byNumber[n]
 		if !ok {
-			return nil, fmt.Errorf("there is no scenario %q to show: name some by number, of 1 to %d", n, last)
+			return nil, fmt.Errorf("there is no scenario %q to show: name some by number, of %s", n, strings.Join(known, ", "))
 		}
 		some = append(some, s)
 	}
