@@ -165,26 +165,15 @@ func (s *Story) Scheduled(pod *corev1.Pod) *corev1.Pod {
 // Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason.
 func (s *Story) Pending(pod *corev1.Pod, words ...string) {
 	s.Helper()
-	var reason string
-	s.eventually("pod "+pod.Name+" is pending for the right reason", func(ctx context.Context) (err error) {
-		if reason, err = s.Cluster.AwaitUnschedulable(ctx, pod); err != nil {
-			return err
-		}
-		return stack.Lacks(reason, words...)
-	})
-	reason, _, _ = strings.Cut(reason, " preemption: ") // which says that nobody is to be preempted
+	reason, err := s.Cluster.AwaitRefused(s.Context(), pod, words...)
+	s.Must(err)
 	s.Tell("%s: pending: %s", pod.Name, reason)
 }
 
 // StillPending has kube-scheduler look at a pending pod again, and expects that it finds no node.
 func (s *Story) StillPending(pod *corev1.Pod) {
 	s.Helper()
-	s.Must(s.Cluster.Retry(s.Context(), pod))
-	now, err := s.Cluster.Pod(s.Context(), pod)
-	s.Must(err)
-	if now.Spec.NodeName != "" {
-		s.Fatalf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
-	}
+	s.Must(s.Cluster.StillPending(s.Context(), pod))
 	s.Tell("%s: tried again, still pending", pod.Name)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,26 +173,15 @@ func (p *Play) Scheduled(pod *corev1.Pod) *corev1.Pod {
 // Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason.
 func (p *Play) Pending(pod *corev1.Pod, words ...string) {
 	p.Helper()
-	var message string
-	p.must(stack.Eventually(p.Context(), "pod "+pod.Name+" is pending for the right reason", func(ctx context.Context) (err error) {
-		if message, err = p.Cluster.AwaitUnschedulable(ctx, pod); err != nil {
-			return err
-		}
-		return stack.Lacks(message, words...)
-	}))
-	reason, _, _ := strings.Cut(message, " preemption: ") // which says that nobody is to be preempted
+	reason, err := p.Cluster.AwaitRefused(p.Context(), pod, words...)
+	p.must(err)
 	p.Logf("%s: pending: %s", pod.Name, reason)
 }
 
 // StillPending has kube-scheduler look at a pending pod again, and expects that it finds no node.
 func (p *Play) StillPending(pod *corev1.Pod) {
 	p.Helper()
-	p.must(p.Cluster.Retry(p.Context(), pod))
-	now, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
-	if now.Spec.NodeName != "" {
-		p.Fatalf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
-	}
+	p.must(p.Cluster.StillPending(p.Context(), pod))
 	p.Logf("%s: tried again, still pending", pod.Name)
 }
 

@@ -157,6 +157,19 @@ func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (mess
 	return unschedulable(p), nil
 }
 
+// AwaitRefused waits until kube-scheduler has found no node for a pod, with all of these words in its reason, and
+// returns the reason but for what it says of preemption.
+func (c *Cluster) AwaitRefused(ctx context.Context, pod *corev1.Pod, words ...string) (reason string, err error) {
+	err = Eventually(ctx, "pod "+pod.Name+" is pending for the right reason", func(ctx context.Context) (err error) {
+		if reason, err = c.AwaitUnschedulable(ctx, pod); err != nil {
+			return err
+		}
+		return Lacks(reason, words...)
+	})
+	reason, _, _ = strings.Cut(reason, " preemption: ")
+	return reason, err
+}
+
 // Await waits until a pod is what holds wants, and returns it.
 func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
 	var got *corev1.Pod

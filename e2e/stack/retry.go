@@ -44,6 +44,18 @@ func (c *Cluster) Retry(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
+// StillPending has kube-scheduler look at a pending pod again, and returns an error if it finds a node.
+func (c *Cluster) StillPending(ctx context.Context, pod *corev1.Pod) error {
+	if err := c.Retry(ctx, pod); err != nil {
+		return err
+	}
+	now, err := c.Pod(ctx, pod)
+	if err == nil && now.Spec.NodeName != "" {
+		err = fmt.Errorf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
+	}
+	return err
+}
+
 // provoke changes a pod so that kube-scheduler tries it, and returns its new generation.
 func (c *Cluster) provoke(ctx context.Context, pod *corev1.Pod) (int64, error) {
 	patch := func(kind types.PatchType, what any, subresources ...string) (*corev1.Pod, error) {
