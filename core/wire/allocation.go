@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,28 +49,29 @@ func DecodeAllocation(family, text string, containers int) (device.Allocation, e
 	if n := strings.Count(text, ";"); n != containers {
 		return nil, fmt.Errorf("allocation has entries for %d containers, the pod has %d", n, containers)
 	}
-	if n := strings.Count(text, ":"); n > maxShares {
+	n := strings.Count(text, ":")
+	if n > maxShares {
 		return nil, fmt.Errorf("allocation lists %d devices, more than %d", n, maxShares)
 	}
 	a := make(device.Allocation, containers)
+	room := make([]device.Share, 0, n) // of all containers, one after the other
 	for position := range a {
 		entry, rest, _ := strings.Cut(text, ";")
 		text = rest
-		shares, err := decodeShares(family, entry)
+		shares, err := decodeShares(family, entry, room)
 		if err != nil {
 			return nil, fmt.Errorf("allocation of container %d: %w", position, err)
 		}
-		a[position] = shares
+		if len(shares) > 0 {
+			a[position] = slices.Clip(shares)
+			room = shares[len(shares):]
+		}
 	}
 	return a, nil
 }
 
-// decodeShares reads the entry of one container.
-func decodeShares(family, entry string) ([]device.Share, error) {
-	if entry == "" {
-		return nil, nil
-	}
-	shares := make([]device.Share, 0, strings.Count(entry, ":"))
+// decodeShares reads the entry of one container into shares, which are empty and have room for them.
+func decodeShares(family, entry string, shares []device.Share) ([]device.Share, error) {
 	for entry != "" {
 		text, rest, closed := strings.Cut(entry, ":")
 		if !closed {

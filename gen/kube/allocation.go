@@ -16,18 +16,22 @@ import (
 // names the annotation and the part; when several annotations are bad, the first by key.
 func Allocation(pod *corev1.Pod) (device.Allocation, error) {
 	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
-	var keys []string
+	keys := make([]string, 0, 1) // nearly always
 	for key := range pod.Annotations {
 		if classify.Allocation(key) != "" {
 			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
-	merged := make(device.Allocation, containers)
+	var merged device.Allocation
 	for _, key := range keys {
 		one, err := wire.DecodeAllocation(classify.Allocation(key), pod.Annotations[key], containers)
 		if err != nil {
 			return nil, fmt.Errorf("annotation %s: %w", key, err)
+		}
+		if merged == nil {
+			merged = one
+			continue
 		}
 		for position, shares := range one {
 			if len(shares) == 0 {
@@ -39,6 +43,9 @@ func Allocation(pod *corev1.Pod) (device.Allocation, error) {
 			}
 			merged[position] = shares
 		}
+	}
+	if merged == nil {
+		merged = make(device.Allocation, containers)
 	}
 	return merged, nil
 }

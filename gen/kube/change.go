@@ -12,46 +12,6 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// pod tells the book a change of a pod. Either may be nil, or a pod without devices.
-func (f *Feed) pod(o, n any) {
-	old, new := knownOf(o), knownOf(n)
-	f.feeding.Lock()
-	defer f.feeding.Unlock()
-	if old != nil && old.uid != new.id() { // gone; a new pod may have its name
-		f.forget(old)
-		f.saw(old)
-		old = nil
-	}
-	if new == nil {
-		return
-	}
-	pod := new.pod
-	new.pod = nil
-	truth := LedgerPod(pod, f.o.Release)
-	before := f.book.Pod(truth.UID)
-	f.o.OnPod(old.object(), pod, before, f.book.Observe(truth))
-	f.saw(new)
-	if err := PodProblem(pod, &truth, f.o.Release); err != nil {
-		if new.problem = err.Error(); old == nil || old.problem != new.problem {
-			f.o.OnProblem(pod, err)
-		}
-	}
-}
-
-// saw notes that the book has been told of a change of a pod. A list tells in no order of versions.
-func (f *Feed) saw(pod *known) { f.seen.Store(max(f.seen.Load(), version(pod.version))) }
-
-// forget takes off the books what they hold for a pod that is gone, and tells so; Relist may have done the first
-// before the end was seen.
-func (f *Feed) forget(pod *known) {
-	var d ledger.Delta
-	before := f.book.Pod(string(pod.uid))
-	if before != nil {
-		d, _ = f.book.Forget(string(pod.uid)) // no error: nobody else forgets bound pods
-	}
-	f.o.OnPod(pod.object(), nil, before, d)
-}
-
 // PodProblem returns what keeps a bound pod, of which LedgerPod told the truth, from being accounted for as it
 // should be, nil when nothing does.
 func PodProblem(pod *corev1.Pod, truth *ledger.Pod, byDefault phase.Release) error {

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	informers "k8s.io/client-go/informers/core/v1"
@@ -20,7 +19,7 @@ import (
 )
 
 // FeedOptions are a feed's default release policy, what it leaves out and whom it tells. The functions are
-// optional and must not block; the objects they get are reduced as by Transform and read only. OnPod is called
+// optional and must not block; the objects they get may be reduced as by Transform, and are read only. OnPod is called
 // by one goroutine at a time, and so are OnNode and OnQuota; each may be called beside the others, and
 // OnProblem by any of them.
 type FeedOptions struct {
@@ -28,8 +27,8 @@ type FeedOptions struct {
 	// WithoutNodes leaves the nodes out, for books of which only the namespaces are read.
 	WithoutNodes bool
 	// OnPod is told of every change of a bound pod with devices, after the book. old is nil for a new pod,
-	// new for one that is gone. Of old there is namespace, name and UID: what it was, the book's entry
-	// before the change tells, which is nil when the book held nothing.
+	// new for one that is gone. Of old there is the UID: what it was, the book's entry before the change
+	// tells, which is nil when the book held nothing.
 	OnPod func(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta)
 	// OnNode and OnQuota are told what a change of a node or a quota changed in the books.
 	OnNode, OnQuota func(d ledger.Delta)
@@ -44,9 +43,10 @@ type Feed struct {
 	book    *ledger.Book
 	o       FeedOptions
 	feeding sync.Mutex // held while pods are told to the book: a list must not overtake an event
+	pods    pods       // under feeding
 	seen    atomic.Uint64
-	pods    cache.SharedIndexInformer
-	watches []cache.SharedIndexInformer // pods among them
+	listed  atomic.Bool                 // the book has been told of the first list of pods
+	watches []cache.SharedIndexInformer // of nodes and quotas
 	told    []cache.ResourceEventHandlerRegistration
 }
 
@@ -73,27 +73,18 @@ func NewFeed(client kubernetes.Interface, book *ledger.Book, o FeedOptions) *Fee
 	if o.OnProblem == nil {
 		o.OnProblem = func(runtime.Object, error) {}
 	}
-	f := &Feed{
-		client: client, book: book, o: o,
-		pods: informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, bound),
-	}
-	f.watch(f.pods, f.keep, f.pod)
+	f := &Feed{client: client, book: book, o: o, pods: pods{shown: map[types.UID]struct{}{}, problems: map[types.UID]string{}}}
 	if !o.WithoutNodes {
-		f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), Transform, f.node)
+		f.watch(informers.NewNodeInformer(client, 0, cache.Indexers{}), f.node)
 	}
-	f.watch(informers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}), Transform, f.quota)
+	f.watch(informers.NewResourceQuotaInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}), f.quota)
 	return f
 }
 
-// bound selects the pods that have a node.
-func bound(o *metav1.ListOptions) {
-	o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-}
-
 // watch has an informer tell its changes: old is nil for a new object, new for one that is gone.
-func (f *Feed) watch(informer cache.SharedIndexInformer, reduce cache.TransformFunc, change func(old, new any)) {
+func (f *Feed) watch(informer cache.SharedIndexInformer, change func(old, new any)) {
 	// Neither can fail: the informer has not begun.
-	_ = informer.SetTransform(reduce)
+	_ = informer.SetTransform(Transform)
 	told, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { change(nil, object) },
 		UpdateFunc: change,
@@ -114,6 +105,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	for _, informer := range f.watches {
 		running.Go(func() { informer.RunWithContext(ctx) })
 	}
+	running.Go(func() { f.reflector().RunWithContext(ctx) })
 	running.Wait()
 	return nil
 }
@@ -126,15 +118,9 @@ func (f *Feed) Synced() bool {
 			return false
 		}
 	}
-	return true
+	return f.listed.Load()
 }
 
 // Seen returns the resourceVersion of the newest change of a pod with devices that the watch showed, its end
 // included: the book has been told of it and of all before it.
 func (f *Feed) Seen() uint64 { return f.seen.Load() }
-
-// UID returns the UID of a pod that has a node and devices as the watch last showed it, "" when it showed none.
-func (f *Feed) UID(namespace, name string) types.UID {
-	object, _, _ := f.pods.GetStore().GetByKey(namespace + "/" + name)
-	return knownOf(object).id()
-}

@@ -26,17 +26,16 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// TestMemory: a pod with devices costs a feed and its book little more than a kilobyte, and one without hardly
-// more than its name.
+// TestMemory: a pod with devices costs a feed and its book less than a kilobyte, and one without nothing.
 func TestMemory(t *testing.T) {
 	empty := footprint(t, 0, 0)
 	plain := (footprint(t, 6000, 0) - empty) / 6000
 	tracked := (footprint(t, 0, 1500) - empty) / 1500
 	t.Logf("%d bytes for a pod without devices, %d for one with", plain, tracked)
-	if plain > 250 {
+	if plain > 20 { // what else the heap has by chance
 		t.Errorf("a pod without devices takes %d bytes", plain)
 	}
-	if tracked > 1400 {
+	if tracked > 1024 {
 		t.Errorf("a pod with devices takes %d bytes", tracked)
 	}
 }

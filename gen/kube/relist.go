@@ -25,15 +25,15 @@ const page = 500
 func (f *Feed) Relist(ctx context.Context, told func(pod *corev1.Pod)) ([]ledger.Delta, error) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
-	var ahead []*known
+	var ahead []*corev1.Pod
 	var truths []ledger.Pod
 	at, err := f.list(ctx, func(pod *corev1.Pod) {
 		if !Tracked(pod) {
 			return
 		}
 		told(pod)
-		if f.UID(pod.Namespace, pod.Name) != pod.UID {
-			ahead = append(ahead, &known{namespace: pod.Namespace, name: pod.Name, uid: pod.UID})
+		if !f.hasShown(pod.UID) {
+			ahead = append(ahead, &corev1.Pod{ObjectMeta: key(&pod.ObjectMeta)})
 		}
 		truths = append(truths, LedgerPod(pod, f.o.Release))
 	})
