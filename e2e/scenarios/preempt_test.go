@@ -1,0 +1,134 @@
+package scenarios_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/scenarios"
+	"github.com/phasegpu/phasegpu/e2e/stack"
+)
+
+// TestPreemption: kube-scheduler evicts pods for the CPU that another lacks, and asks the extender whom.
+func TestPreemption(t *testing.T) {
+	s := stack.StartT(t, stack.Options{})
+	for name, value := range map[string]int32{"low": 1, "middle": 10, "high": 1000} {
+		_, err := s.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	for name, play := range map[string]func(*testing.T, *scenarios.Play){
+		"nobody in vain":         nobodyInVain,
+		"who holds the card too": whoHoldsTheCardToo,
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := scenarios.Begin(stage{t}, s, "preemption")
+			play(t, p)
+		})
+	}
+}
+
+// nobodyInVain: both nodes lack the CPU. kube-scheduler would rather evict from the node "taken", whose pod is the less
+// important; but there the card stays full, so its pod stays.
+func nobodyInVain(t *testing.T, p *scenarios.Play) {
+	for _, name := range []string{"taken", "open"} {
+		p.AddNode(nodesim.Node{Name: name, Labels: map[string]string{"story": name}, CPU: "4", Devices: nodesim.GPUs(name, 1, 24576)})
+	}
+	p.Running(p.Scheduled(p.Submit(class("high", at("taken", p.Pod("holder", stack.App("train", stack.GPU(1, 20480))))))), "train")
+	spared := p.Scheduled(p.Submit(class("low", at("taken", cpu(p.Pod("spared", stack.App("web")))))))
+	evicted := p.Scheduled(p.Submit(class("middle", at("open", cpu(p.Pod("evicted", stack.App("web")))))))
+
+	first := p.Submit(class("high", at("taken", cpu(p.Pod("first", stack.App("train", stack.GPU(1, 12288)))))))
+	p.Pending(first, "Insufficient cpu", "no candidate node for preemption")
+	second := p.Submit(class("high", cpu(p.Pod("second", stack.App("train", stack.GPU(1, 12288))))))
+	if bound := p.Scheduled(second); bound.Spec.NodeName != "open" {
+		t.Errorf("it is on node %s", bound.Spec.NodeName)
+	}
+	gone(t, p, evicted)
+	stays(t, p, spared)
+	for _, pod := range []*corev1.Pod{first, second, spared} {
+		p.Delete(pod)
+	}
+}
+
+// whoHoldsTheCardToo: kube-scheduler would evict for the CPU alone, the extender names who is in the way on the card,
+// too: not whom a budget protects, nor the more important of the two others.
+func whoHoldsTheCardToo(t *testing.T, p *scenarios.Play) {
+	p.AddNode(nodesim.Node{Name: "one", Labels: map[string]string{"story": "one"}, CPU: "4", Devices: nodesim.GPUs("one", 1, 24576)})
+	hold := func(name, priority string, memoryMiB int64) *corev1.Pod {
+		pod := p.Submit(class(priority, at("one", labelled(p.Pod(name, stack.App("train", stack.GPU(1, memoryMiB)))))))
+		p.Running(p.Scheduled(pod), "train")
+		return pod
+	}
+	guarded := hold("guarded", "low", 8192)
+	middle, low := hold("middle", "middle", 8192), hold("low", "low", 6144)
+	web := p.Scheduled(p.Submit(class("low", at("one", cpu(p.Pod("web", stack.App("web")))))))
+	never := intstr.FromInt32(0)
+	budgets := p.Cluster.Client.PolicyV1().PodDisruptionBudgets(p.Namespace)
+	_, err := budgets.Create(p.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "guarded"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &never, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "guarded"}},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+
+	// 2048 MiB are free; with low's 6144 they are as many as the init container takes.
+	pod := p.Submit(class("high", at("one", cpu(p.Pod("high", stack.Init("load", stack.GPU(1, 8192)), stack.App("train", stack.GPU(1, 4096)))))))
+	p.Running(p.Scheduled(pod), "load")
+	gone(t, p, web)
+	gone(t, p, low)
+	stays(t, p, middle)
+	stays(t, p, guarded)
+	for _, pod := range []*corev1.Pod{pod, middle, guarded} {
+		p.Delete(pod)
+	}
+}
+
+func class(priority string, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.PriorityClassName, pod.Spec.SchedulerName = priority, stack.SchedulerName
+	return pod
+}
+
+// cpu has the first app of a pod ask for most of a node's CPU.
+func cpu(pod *corev1.Pod) *corev1.Pod {
+	r := &pod.Spec.Containers[0].Resources
+	r.Requests = corev1.ResourceList{corev1.ResourceCPU: quantity.MustParse("3")}
+	return pod
+}
+
+func labelled(pod *corev1.Pod) *corev1.Pod {
+	pod.Labels = map[string]string{"name": pod.Name}
+	return pod
+}
+
+// gone waits until a pod that was evicted is gone.
+func gone(t *testing.T, p *scenarios.Play, pod *corev1.Pod) {
+	t.Helper()
+	must(t, stack.Eventually(p.Context(), pod.Name+" is evicted", func(ctx context.Context) error {
+		there, err := p.Cluster.Pod(ctx, pod)
+		if err == nil {
+			return fmt.Errorf("it is there, deleted at %v", there.DeletionTimestamp)
+		}
+		if strings.Contains(err.Error(), "not found") {
+			return nil
+		}
+		return err
+	}))
+}
+
+// stays expects that nobody has evicted a pod.
+func stays(t *testing.T, p *scenarios.Play, pod *corev1.Pod) {
+	t.Helper()
+	if there, err := p.Cluster.Pod(p.Context(), pod); err != nil || there.DeletionTimestamp != nil {
+		t.Errorf("%s: %v, deleted at %v", pod.Name, err, there.DeletionTimestamp)
+	}
+}
