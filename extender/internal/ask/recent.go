@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Recent keeps the pods that Filter saw last, because Bind is told only a pod's name and UID. It spares
+// Recent keeps the pods that Filter found nodes for last, because Bind is told only a pod's name and UID. It spares
 // Bind a read of the pod; a pod that has dropped out costs that read and nothing else.
 type Recent struct {
 	mu    sync.Mutex

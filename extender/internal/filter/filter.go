@@ -73,7 +73,6 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	if !p.Devices {
 		return &extenderv1.ExtenderFilterResult{NodeNames: &names}
 	}
-	f.Recent.Put(p)
 	var refusedOn []string
 	mark := f.Refused.Begin()
 	defer func() { f.Refused.End(mark, p, refusedOn) }() // after a panic, too
@@ -88,6 +87,8 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	result := f.collect(names, refusals, told(sum))
 	if len(*result.NodeNames) == 0 {
 		refusedOn = names
+	} else {
+		f.Recent.Put(p) // Bind may be next
 	}
 	f.last.Store(&rating{p.UID, *result.NodeNames, slices.DeleteFunc(scores, func(score int64) bool { return score == none })})
 	return result

@@ -132,6 +132,9 @@ func TestRefusedEverywhere(t *testing.T) {
 	if diff := cmp.Diff([]string{"1 ns/p [a b]"}, d.ended); diff != "" {
 		t.Errorf("told the wake-up: %s", diff)
 	}
+	if d.Recent.Get("p") != nil {
+		t.Error("a pod that nobody can bind is kept for Bind")
+	}
 }
 
 // Case 50: of 1,000 nodes the one that fits is found.
