@@ -110,6 +110,15 @@ func TestVictims(t *testing.T) {
 			d.pod("n", "b", 10, 0, "")
 			d.budget("web", 0)
 		}, "b"},
+		{"of two on one card, too", nil, func(d *desk) {
+			d.hold("a", "n", "n-0", 0, 8000)
+			d.hold("b", "n", "n-0", 0, 8000)
+			d.hold("top", "n", "n-1", 0, 20000)
+			d.pod("n", "a", 5, 0, "web")
+			d.pod("n", "b", 10, 0, "")
+			d.pod("n", "top", 1000, 0, "")
+			d.budget("web", 0)
+		}, "b"},
 		{"a budget that has one left", nil, func(d *desk) {
 			d.hold("a", "n", "n-0", 0, 20000)
 			d.hold("b", "n", "n-1", 0, 20000)
