@@ -29,7 +29,7 @@ func bound(o *metav1.ListOptions) {
 // reflector returns the watch of pods, which has not begun.
 func (f *Feed) reflector() *cache.Reflector {
 	pods := f.client.CoreV1().Pods(metav1.NamespaceAll)
-	watch := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			bound(&o)
 			return pods.List(ctx, o)
@@ -39,7 +39,7 @@ func (f *Feed) reflector() *cache.Reflector {
 			return pods.Watch(ctx, o)
 		},
 	}, f.client)
-	return cache.NewReflectorWithOptions(watch, &corev1.Pod{}, toBook{f}, cache.ReflectorOptions{Name: "bound pods"})
+	return cache.NewReflectorWithOptions(source, &corev1.Pod{}, toBook{f}, cache.ReflectorOptions{Name: "bound pods"})
 }
 
 // toBook is the cache.TransformingStore of a feed's pods, which stores nothing: it tells the book.
