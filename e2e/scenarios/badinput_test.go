@@ -14,6 +14,7 @@ import (
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
 	"github.com/phasegpu/phasegpu/e2e/scenarios"
@@ -201,6 +202,13 @@ func ledgerOf(t *testing.T, p *scenarios.Play) *stack.Ledger {
 	return l
 }
 
+// warnings are what the API server warned of.
+type warnings []string
+
+func (w *warnings) HandleWarningHeaderWithContext(_ context.Context, _ int, _ string, text string) {
+	*w = append(*w, text)
+}
+
 // annotationValues that mean nothing are refused with those that do, and later edits hurt only their own pod.
 func annotationValues(t *testing.T, p *scenarios.Play) {
 	for key, accepted := range map[string][]string{
@@ -223,11 +231,23 @@ func annotationValues(t *testing.T, p *scenarios.Play) {
 		}
 	}
 
+	// A key that nobody knows is no error, and kubectl shows what is said of it.
+	told := warnings{}
+	config := p.Cluster.Admin()
+	config.WarningHandlerWithContext = &told
+	client, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	slip := stack.Annotate(p.Pod("slip", stack.App("train", stack.GPU(1, 1000))), "phasegpu.io/relase", "hold")
+	must(t, (&stack.Cluster{Client: client}).DryRun(p.Context(), slip))
+	if len(told) != 1 || !strings.Contains(told[0], "is it misspelt? Known are phasegpu.io/release") {
+		t.Errorf("warnings %q", told)
+	}
+
 	// An edit after admission.
 	waiting := p.Submit(at("nowhere", p.Pod("waiting", stack.App("train", stack.GPU(1, 1000)))))
 	p.Pending(waiting)
 	must(t, p.Annotate(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"tight"}}}`))
-	_, err := p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType,
+	_, err = p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"story":"nowhere"}}}`), metav1.PatchOptions{})
 	must(t, err)
 	p.Pending(waiting, "hami.io/gpu-scheduler-policy", `"tight"`, "binpack", "spread", "bad-annotations/waiting")

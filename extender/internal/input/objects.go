@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // Source says where an object came from, for messages.
@@ -202,7 +204,9 @@ func (r *reader) pod(source Source, kind, namespace, name string, pod *corev1.Po
 		r.fail(source, &FieldError{Path: "spec.containers", Err: errors.New("is empty: a pod has at least one container")})
 		return
 	}
-	r.misspelt(source, pod)
+	for _, warning := range kube.Misspelt(pod) {
+		r.warn(source, errors.New(warning))
+	}
 	pod.Namespace, pod.Name = namespace, name
 	r.Pods = append(r.Pods, Pod{Pod: pod, Source: source, Kind: kind, Replicas: replicas})
 }

@@ -112,6 +112,9 @@ func Of(q Question) *Report {
 	default:
 		r.waiting(&q)
 	}
+	for _, warning := range kube.Misspelt(pod) {
+		r.note("%s", warning)
+	}
 	return r
 }
 

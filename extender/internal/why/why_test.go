@@ -252,3 +252,17 @@ func TestNothingMissed(t *testing.T) {
 		t.Errorf("only %d worlds were tried", tried)
 	}
 }
+
+// A slip in a name explains more than all that follows from what was understood.
+func TestSlips(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "slips", Annotations: map[string]string{"phasegpu.io/relase": "hold"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{"nvidia.com/gpumen": resource.MustParse("1000")},
+	}}}
+	notes := strings.Join(why.Of(why.Question{Pod: pod}).Notes, "\n")
+	for _, want := range []string{"annotation phasegpu.io/relase is none", "resource nvidia.com/gpumen is none", "asks for no device"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes lack %q:\n%s", want, notes)
+		}
+	}
+}

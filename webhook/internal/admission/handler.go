@@ -17,12 +17,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // maxBody bounds a request. The API server takes objects of up to 3 MiB (etcd takes less), an
 // AdmissionReview carries at most two of them, the object and the old object, and 1 MiB is plenty for
 // what is around them.
 const maxBody = 7 << 20
+
+// maxWarnings bounds the warnings for one pod: the API server takes 4 KiB of them.
+const maxWarnings = 8
 
 // Handler answers AdmissionReviews over HTTP. An answer has no side effect, so a dry run needs no care.
 type Handler struct {
@@ -42,8 +47,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Metrics.observe(failed, byHTTP, time.Since(start))
 		return
 	}
-	ops, refused := h.decide(review)
-	answer, err := encode(review, ops, refused)
+	ops, warnings, refused := h.decide(review)
+	answer, err := encode(review, ops, warnings, refused)
 	if err != nil { // strings and numbers always encode
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		h.Metrics.observe(failed, byPanic, time.Since(start))
@@ -83,26 +88,28 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, 0, nil
 }
 
-// decide returns the patch that admits an object, or the refusal. It never panics: its caller has the
-// UID to answer with.
-func (h *Handler) decide(review *admissionv1.AdmissionReview) (ops []operation, refused *refusal) {
+// decide returns the patch that admits an object, or the refusal, and of either what the user is warned of. It never
+// panics: its caller has the UID to answer with.
+func (h *Handler) decide(review *admissionv1.AdmissionReview) (ops []operation, warnings []string, refused *refusal) {
 	request := review.Request
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error("panic while deciding on a pod", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()),
 				zap.String("namespace", request.Namespace), zap.String("name", request.Name))
-			ops, refused = nil, &refusal{byPanic, http.StatusInternalServerError, fmt.Sprintf("phasegpu-webhook failed on this pod, see its log: %v", p)}
+			ops, warnings, refused = nil, nil, &refusal{byPanic, http.StatusInternalServerError, fmt.Sprintf("phasegpu-webhook failed on this pod, see its log: %v", p)}
 		}
 	}()
 	if refused := wrongRule(review); refused != nil {
-		return nil, refused
+		return nil, nil, refused
 	}
 	pod := &corev1.Pod{}
 	if err := kjson.Unmarshal(request.Object.Raw, pod); err != nil {
-		return nil, &refusal{byObject, http.StatusBadRequest, fmt.Sprintf("request.object is no pod: %v", err)}
+		return nil, nil, &refusal{byObject, http.StatusBadRequest, fmt.Sprintf("request.object is no pod: %v", err)}
 	}
 	pod.Namespace = request.Namespace // the object's own may be empty
-	return h.Policy.admit(pod, request.UserInfo)
+	warnings = kube.Misspelt(pod)
+	ops, refused = h.Policy.admit(pod, request.UserInfo)
+	return ops, warnings[:min(len(warnings), maxWarnings)], refused
 }
 
 // wrongRule refuses what a wrong rule in the webhook configuration sends here.
@@ -128,8 +135,8 @@ func wrongRule(review *admissionv1.AdmissionReview) *refusal {
 }
 
 // encode writes the answer in the version that was asked in: those of admission.k8s.io agree on it.
-func encode(review *admissionv1.AdmissionReview, ops []operation, refused *refusal) ([]byte, error) {
-	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: refused == nil}
+func encode(review *admissionv1.AdmissionReview, ops []operation, warnings []string, refused *refusal) ([]byte, error) {
+	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: refused == nil, Warnings: warnings}
 	if refused != nil {
 		response.Result = refused.status()
 	} else if len(ops) > 0 {

@@ -192,3 +192,36 @@ spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 6000}}}]}`
 		t.Errorf("answers differ (-first +later), or are refusals:\n%s", diff)
 	}
 }
+
+// A slip in a name is told to who made it, whether or not the pod is admitted; many of them are cut short.
+func TestWarnings(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod     string
+		allowed bool
+		want    int
+	}{
+		"none": {`
+metadata: {name: p, annotations: {phasegpu.io/release: hold}}
+spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`, true, 0},
+		"an annotation of a pod with devices": {`
+metadata: {name: p, annotations: {phasegpu.io/relase: hold}}
+spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`, true, 1},
+		"the only resource, and so a pod without": {`
+metadata: {name: p}
+spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpumen: 1}}}]}`, true, 1},
+		"a pod that is refused": {`
+metadata: {name: p, annotations: {phasegpu.io/relase: hold}}
+spec: {nodeName: n1, containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`, false, 1},
+		"many": {`
+metadata: {name: p, annotations: {phasegpu.io/rel1: "", phasegpu.io/rel2: "", phasegpu.io/rel3: "", phasegpu.io/rel4: "", phasegpu.io/rel5: "", phasegpu.io/rel6: "", phasegpu.io/rel7: "", phasegpu.io/rel8: "", phasegpu.io/rel9: ""}}
+spec: {containers: [{name: a}]}`, true, maxWarnings},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := newHandler(t)
+			r := ask(t, h, reviewOf(t, podFrom(t, test.pod)))
+			if r.Allowed != test.allowed || len(r.Warnings) != test.want {
+				t.Errorf("allowed %v, warnings %q, want %v and %d", r.Allowed, r.Warnings, test.allowed, test.want)
+			}
+		})
+	}
+}
