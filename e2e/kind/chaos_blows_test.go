@@ -22,11 +22,14 @@ type blow struct {
 	// node on which kubelet may reject a pod that it allocates for, because kubelet or the device plugin restarts
 	// then; none when it is empty.
 	rejects string
+	// node whose kubelet stops: containers that the runtime is starting for it then fail ("context canceled"), with or
+	// without devices, and with them a pod that is never restarted.
+	cancels string
 }
 
 func blows() []blow {
 	return []blow{
-		{what: "kubelet restarted", strike: restartKubelet, rejects: kind.Worker},
+		{what: "kubelet restarted", strike: restartKubelet, rejects: kind.Worker, cancels: kind.Worker},
 		{what: "device plugin deleted", strike: deletePlugin, rejects: kind.Worker},
 		{what: "leader killed", strike: killLeader},
 		{what: "leader deleted", strike: deleteLeader},

@@ -21,7 +21,8 @@ import (
 // container gets another's devices, and pods without devices are never affected.
 //
 // A pod that kubelet allocates for while it or the device plugin restarts may be rejected (design, section 8):
-// Kubernetes has no way to try again. Then it says why. Cases 35, 37 and 49.
+// Kubernetes has no way to try again. Then it says why. One whose container was being started when kubelet stopped
+// fails. Cases 35, 37 and 49.
 func TestSiege(t *testing.T) {
 	s := &siege{Story: kind.Begin(t)}
 	s.witness = witness(s.Story)
@@ -118,6 +119,8 @@ func (s *siege) suffer(name string, b blow) {
 		case b.rejects != "" && b.rejects == pod.Spec.NodeName && saysWhy(pod):
 			rejected++
 			s.Tell("%s: %s", pod.Name, stack.Told(pod))
+		case b.cancels != "" && b.cancels == pod.Spec.NodeName && canceled(pod):
+			s.Tell("%s: the runtime gave up a start: %s", pod.Name, stack.Told(pod))
 		default:
 			s.Errorf("%s: pod %s is %s", b.what, pod.Name, stack.Told(pod))
 		}
@@ -135,4 +138,16 @@ func (s *siege) suffer(name string, b blow) {
 func saysWhy(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "UnexpectedAdmissionError" &&
 		strings.Contains(pod.Status.Message, "nvidia.com/gpu")
+}
+
+// canceled reports whether a pod failed because the runtime gave up the start of one of its containers.
+func canceled(pod *corev1.Pod) bool {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for _, c := range list {
+			if t := c.State.Terminated; t != nil && t.Reason == "StartError" && strings.Contains(t.Message, "context canceled") {
+				return pod.Status.Phase == corev1.PodFailed
+			}
+		}
+	}
+	return false
 }
