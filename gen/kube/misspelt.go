@@ -29,16 +29,17 @@ func Misspelt(pod *corev1.Pod) []string {
 	}
 	for i := range len(pod.Spec.InitContainers) + len(pod.Spec.Containers) {
 		c := Container(&pod.Spec, i)
-		names := map[corev1.ResourceName]bool{}
+		var others []corev1.ResourceName
 		for _, list := range []corev1.ResourceList{c.Resources.Limits, c.Resources.Requests} {
 			for name := range list {
-				names[name] = true
+				_, kind := classify.Resource(name)
+				if kind == families.Other && strings.Contains(string(name), "/") && !slices.Contains(others, name) {
+					others = append(others, name)
+				}
 			}
 		}
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			if _, kind := classify.Resource(name); kind != families.Other {
-				continue
-			}
+		slices.Sort(others)
+		for _, name := range others {
 			if similar := resembling(string(name), resources); len(similar) > 0 {
 				warnings = append(warnings, fmt.Sprintf("container %s: resource %s is none of phasegpu's and is left to others: is it misspelt? Known are %s",
 					c.Name, name, strings.Join(similar, ", ")))
