@@ -20,6 +20,7 @@ type trial struct {
 	given   []string                // their UIDs, and the pod's own, which can be assumed on a node
 	view    *ledger.View            // without given; nil for a node that the books do not know
 	claims  []phase.Holding         // what pods that come before this one were promised there
+	over    bool                    // quotas have no room for what the pod is charged wherever it goes, even without given
 }
 
 // trials makes the trial of a pod on a node from which kube-scheduler would evict these victims.
@@ -34,6 +35,7 @@ func (p *Preempt) trials(s *placement.Scratch, pod *ask.Pod) trials {
 		}
 		t.view = p.Book.Node(node).Without(t.given...)
 		t.claims = before.Of(s, t.view)
+		t.over = pod.Settled && !t.affords(pod.Charges)
 		return t
 	}
 }
@@ -41,17 +43,19 @@ func (p *Preempt) trials(s *placement.Scratch, pod *ask.Pod) trials {
 // fits reports whether the pod fits on the node without the given victims and these pods, and into its namespace's
 // quotas without the given victims: a quota is no room of a node, so nobody else is evicted for it.
 func (t *trial) fits(gone ...string) bool {
-	allocation, refusal := t.pod.Place(t.scratch, nominate.Beside(t.view.Without(gone...), t.claims))
-	if refusal.Reason != "" {
+	if t.over {
 		return false
 	}
-	charges := t.pod.Charges
-	if !t.pod.Settled { // a percentage: the device decides
-		var err error
-		if charges, err = t.pod.Totals(allocation); err != nil {
-			return false
-		}
+	allocation, refusal := t.pod.Place(t.scratch, nominate.Beside(t.view.Without(gone...), t.claims))
+	if refusal.Reason != "" || t.pod.Settled {
+		return refusal.Reason == ""
 	}
+	charges, err := t.pod.Totals(allocation) // a percentage: the device decides
+	return err == nil && t.affords(charges)
+}
+
+// affords reports whether the namespace's quotas have room for charges without the given victims.
+func (t *trial) affords(charges map[string]ledger.Charge) bool {
 	return t.book.CheckQuotaWithout(t.pod.Namespace, t.given, t.pod.Ledger.Scope, charges) == nil
 }
 
