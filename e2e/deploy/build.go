@@ -42,11 +42,7 @@ type Workload struct {
 func Workloads(objects []*unstructured.Unstructured) ([]Workload, error) {
 	var all []Workload
 	for _, o := range objects {
-		path := []string{"spec", "template"}
-		if o.GetKind() == "CronJob" {
-			path = []string{"spec", "jobTemplate", "spec", "template"}
-		}
-		template, there, err := unstructured.NestedMap(o.Object, path...)
+		template, there, err := unstructured.NestedMap(o.Object, "spec", "template")
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 		}

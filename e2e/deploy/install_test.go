@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ func TestInstall(t *testing.T) {
 
 	t.Run("the API server takes it", s.applies)
 	t.Run("Pod Security is obeyed", s.podSecurity)
+	t.Run("a wrong tag is corrected", s.corrected)
 	t.Run("certificates", s.certificates)
 	t.Run("the certificates' account", s.certificatesAccount)
 	t.Run("applied again", s.again)
@@ -77,6 +79,24 @@ func (s *site) applies(t *testing.T) {
 	}
 }
 
+// Images whose tag was wrong, so that no pod could start, get another by being applied again, and that is all.
+func (s *site) corrected(t *testing.T) {
+	for _, tag := range []string{"wrong", "dev"} {
+		for _, o := range s.objects {
+			text, err := o.MarshalJSON()
+			must(t, err)
+			tagged := &unstructured.Unstructured{}
+			must(t, tagged.UnmarshalJSON(image.ReplaceAll(text, []byte(`"image":"$1:`+tag+`"`))))
+			if err := s.installer.Apply(t.Context(), tagged); err != nil {
+				t.Errorf("with tag %s: %s %s: %v", tag, o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+// image is one of phasegpu's, in JSON.
+var image = regexp.MustCompile(`"image":"(phasegpu-[a-z-]+):dev"`)
+
 // Every workload's pod is let into its namespace, and the device plugin's into no other.
 func (s *site) podSecurity(t *testing.T) {
 	for _, w := range workloads(t, s.objects) {
@@ -95,22 +115,22 @@ func pod(w Workload, namespace string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.Name, Labels: w.Template.Labels}, Spec: w.Template.Spec}
 }
 
-// The Job's containers, run with the Job's rights, give webhook and refit service certificates that their clients trust.
+// The containers that make certificates, run with their rights, give webhook and refit service certificates that their clients trust.
 func (s *site) certificates(t *testing.T) {
 	programs, err := stack.Build(t.Context(), t.TempDir())
 	must(t, err)
-	config, err := s.ServiceAccount(t.Context(), system, "phasegpu-certificates")
+	config, err := s.ServiceAccount(t.Context(), system, certificates)
 	must(t, err)
 	kubeconfig, err := s.Kubeconfig("certificates", config)
 	must(t, err)
 	ran := 0
 	for _, w := range workloads(t, s.objects) {
 		for _, c := range w.Template.Spec.Containers {
-			if w.Kind != "Job" {
+			if w.Name != certificates {
 				continue
 			}
 			ran++
-			args := append(slices.Clone(c.Args), "--kubeconfig="+kubeconfig)
+			args := append(slices.Clone(c.Args), "--kubeconfig="+kubeconfig, "--every=0")
 			must(t, stack.Eventually(t.Context(), "its rights are obeyed", func(ctx context.Context) error {
 				if out, err := exec.CommandContext(ctx, programs.Webhook, args...).CombinedOutput(); err != nil {
 					return fmt.Errorf("%w: %s", err, out)
@@ -151,9 +171,9 @@ func (s *site) trusted(t *testing.T) (webhook, refit string) {
 	return string(c.Webhooks[0].ClientConfig.CABundle), m.Data["ca.crt"]
 }
 
-// Who has the Job's token can change what is trusted, and nothing else of the webhook, nor read other Secrets.
+// Who has their token can change what is trusted, and nothing else of the webhook, nor read other Secrets.
 func (s *site) certificatesAccount(t *testing.T) {
-	config, err := s.ServiceAccount(t.Context(), system, "phasegpu-certificates")
+	config, err := s.ServiceAccount(t.Context(), system, certificates)
 	must(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
@@ -214,7 +234,7 @@ func (s *site) certificatesAccount(t *testing.T) {
 	}
 }
 
-// An upgrade applies all anew. What the Job wrote stays, and so do pods that need not change.
+// An upgrade applies all anew. What was written into Secrets stays, and so do pods that need not change.
 func (s *site) again(t *testing.T) {
 	generations := func() map[string]int64 {
 		all := map[string]int64{}

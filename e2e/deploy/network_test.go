@@ -27,9 +27,7 @@ func TestNetworkPolicies(t *testing.T) {
 		n := network{t, typed[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")}
 		pods := map[string]Workload{}
 		for _, w := range workloads(t, objects) {
-			if w.Kind != "CronJob" { // the Job's pod
-				pods[w.Name] = w
-			}
+			pods[w.Name] = w
 		}
 		for _, p := range n.policies {
 			if !slices.ContainsFunc(slices.Collect(maps.Values(pods)), func(w Workload) bool { return n.applies(p, w) }) {

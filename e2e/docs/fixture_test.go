@@ -96,7 +96,7 @@ func (f *fixture) installed(t *testing.T) {
 	var objects []string
 	for _, object := range strings.Split(f.kubectlDoes(t, "", "kustomize", filepath.Join(f.checkout, "deploy")), "\n---\n") {
 		switch regexp.MustCompile(`(?m)^kind: (.+)$`).FindString(object) {
-		case "kind: Namespace", "kind: ServiceAccount", "kind: Secret", "kind: Deployment", "kind: DaemonSet", "kind: CronJob":
+		case "kind: Namespace", "kind: ServiceAccount", "kind: Secret", "kind: Deployment", "kind: DaemonSet":
 			objects = append(objects, object)
 		}
 	}

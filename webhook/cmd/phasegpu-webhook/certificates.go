@@ -16,9 +16,9 @@ import (
 )
 
 // certificates is the command `phasegpu-webhook certificates`: makes or renews the serving certificate of one
-// Service, where no cert-manager does.
+// Service, where no cert-manager does, once or until ctx ends.
 func certificates(ctx context.Context, args []string, stderr io.Writer) error {
-	s, o, err := parseCertificates(args, stderr)
+	s, every, o, err := parseCertificates(args, stderr)
 	if err != nil {
 		return err
 	}
@@ -29,18 +29,41 @@ func certificates(ctx context.Context, args []string, stderr io.Writer) error {
 	if s.Client, err = connect(o.kubeconfig); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	changed, err := s.Renew(ctx, time.Now())
-	if err != nil {
-		return fmt.Errorf("serving certificate of %s: %w", s.Host, err)
-	}
-	log.Info("looked after the serving certificate", zap.String("host", s.Host), zap.Bool("changed", changed))
-	return nil
+	return lookAfter(ctx, s, every, log)
 }
 
-func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, options, error) {
+// lookAfter looks after a certificate once, or every so often until ctx ends or a look fails: kubelet repeats it then.
+func lookAfter(ctx context.Context, s *selfsigned.Service, every time.Duration, log *zap.Logger) error {
+	for first := true; ; first = false {
+		changed, err := renew(ctx, s)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("serving certificate of %s: %w", s.Host, err)
+		case first || changed:
+			log.Info("looked after the serving certificate", zap.String("host", s.Host), zap.Bool("changed", changed))
+		}
+		if every == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+func renew(ctx context.Context, s *selfsigned.Service) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return s.Renew(ctx, time.Now())
+}
+
+func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, time.Duration, options, error) {
 	var o options
+	var every time.Duration
 	s := &selfsigned.Service{}
 	flags := flag.NewFlagSet("phasegpu-webhook certificates", flag.ContinueOnError)
 	flags.SetOutput(out)
@@ -58,18 +81,21 @@ func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, optio
 	flags.Func("secret", "`namespace/name` of the Secret that the server reads", name(&s.Secret))
 	flags.StringVar(&s.Webhook, "trust-webhook", "", "`name` of the MutatingWebhookConfiguration whose caBundle is to trust the certificate")
 	flags.Func("trust-configmap", "`namespace/name` of the ConfigMap whose key ca.crt is to trust it", name(&s.ConfigMap))
+	flags.DurationVar(&every, "every", 0, "`time` after which to look again, and so on; 0 to look once and end")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
 	flags.StringVar(&o.logLevel, "log-level", "info", "`level` from which to log: debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
-		return nil, o, err
+		return nil, 0, o, err
 	}
 	switch {
 	case flags.NArg() > 0:
-		return nil, o, fmt.Errorf("unexpected argument %q: flags begin with --", flags.Arg(0))
+		return nil, 0, o, fmt.Errorf("unexpected argument %q: flags begin with --", flags.Arg(0))
+	case every < 0:
+		return nil, 0, o, fmt.Errorf("--every=%v: time does not go back", every)
 	case s.Host == "" || s.Secret.Name == "":
-		return nil, o, errors.New("--host and --secret are needed")
+		return nil, 0, o, errors.New("--host and --secret are needed")
 	case (s.Webhook == "") == (s.ConfigMap.Name == ""):
-		return nil, o, errors.New("one of --trust-webhook and --trust-configmap is needed")
+		return nil, 0, o, errors.New("one of --trust-webhook and --trust-configmap is needed")
 	}
-	return s, o, nil
+	return s, every, o, nil
 }

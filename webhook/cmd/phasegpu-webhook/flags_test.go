@@ -63,8 +63,9 @@ func TestCertificatesFlags(t *testing.T) {
 		"--host=h --secret=n/s":                                         "one of",
 		"--host=h --secret=n/s --trust-webhook=w --trust-configmap=n/c": "one of",
 		"--host=h --secret=n/s --trust-webhook=w more":                  "more",
+		"--host=h --secret=n/s --trust-webhook=w --every=-1h":           "--every",
 	} {
-		_, _, err := parseCertificates(strings.Fields(args), io.Discard)
+		_, _, _, err := parseCertificates(strings.Fields(args), io.Discard)
 		if refused == "" && err != nil || refused != "" && (err == nil || !strings.Contains(err.Error(), refused)) {
 			t.Errorf("%s: error %v, want %q", args, err, refused)
 		}
