@@ -10,7 +10,7 @@ import (
 // refuses returns why none of the pod's containers may use a device, or Fits.
 func (p *Pod) refuses(dev *device.Device) Reason {
 	switch {
-	case !p.Selector.admits(dev):
+	case !p.Selector.Admits(dev):
 		return NotSelected
 	case dev.Mode == device.MIG:
 		return InMIGMode
@@ -22,7 +22,8 @@ func (p *Pod) refuses(dev *device.Device) Reason {
 	return Fits
 }
 
-func (s *Selector) admits(dev *device.Device) bool {
+// Admits reports whether a pod with this selector may use a device.
+func (s *Selector) Admits(dev *device.Device) bool {
 	switch {
 	case s.Family != "" && s.Family != dev.Family:
 		return true
