@@ -54,8 +54,11 @@ func SVG(results ...*Result) string {
 // style is how a mode is drawn: what binds is the colour, inits that finish make it dashed.
 func style(m Mode) string {
 	stroke := `stroke="#1f5fa8"`
-	if m.Extender {
+	switch {
+	case m.Extender:
 		stroke = `stroke="#d9660a"`
+	case m.Counted:
+		stroke = `stroke="#4d8a3d"`
 	}
 	if m.Inits {
 		stroke += ` stroke-dasharray="6 4"`
@@ -65,7 +68,7 @@ func style(m Mode) string {
 
 func legend(b *strings.Builder) {
 	for i, mode := range Modes() {
-		x := marginLeft + i*200
+		x := marginLeft + i*(2*panelWidth+gap)/len(Modes())
 		fmt.Fprintf(b, `<path d="M%d 20h36" %s/><text x="%d" y="24">%s</text>`+"\n", x, style(mode), x+44, html.EscapeString(mode.String()))
 	}
 }

@@ -9,19 +9,23 @@ import (
 // Mode is who binds the pods, and what happens meanwhile.
 type Mode struct {
 	Extender bool // the pods ask for a GPU each
+	Counted  bool // they ask for as much of resources that are nothing to phasegpu: kube-scheduler counts them by itself
 	Inits    bool // init containers finish all the while
 }
 
 // Modes lists all, in the order in which they are shown.
 func Modes() []Mode {
-	return []Mode{{}, {Extender: true}, {Inits: true}, {Extender: true, Inits: true}}
+	return []Mode{{}, {Counted: true}, {Extender: true}, {Inits: true}, {Extender: true, Inits: true}}
 }
 
 // String is how a mode is called in tables.
 func (m Mode) String() string {
 	name := "alone"
-	if m.Extender {
+	switch {
+	case m.Extender:
 		name = "extender"
+	case m.Counted:
+		name = "alone, counting"
 	}
 	if m.Inits {
 		name += ", inits finish"

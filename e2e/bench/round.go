@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -137,12 +138,15 @@ func (b *bench) scheduler(mode Mode) []byte {
 	return b.without
 }
 
-// pod returns how the pods of a round look: with a GPU or without, the same otherwise.
+// pod returns how the pods of a round look: with a GPU, with what is counted like one, or without, the same otherwise.
 func (b *bench) pod(mode Mode) func(i int) *corev1.Pod {
 	return func(i int) *corev1.Pod {
 		app := stack.App("app")
-		if mode.Extender {
+		switch {
+		case mode.Extender:
 			app = stack.App("app", stack.GPU(1, podMiB))
+		case mode.Counted:
+			app = stack.App("app", stack.Limit{countedGPU: "1", countedMemory: strconv.Itoa(podMiB)})
 		}
 		pod := stack.NewPod(namespace, fmt.Sprintf("round-%03d-%05d", b.round, i), app)
 		pod.Spec.SchedulerName = stack.SchedulerName

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -31,6 +33,10 @@ type Options struct {
 
 // Memory of a GPU, and of what a pod asks for, in MiB. Ten pods share a GPU at most.
 const gpuMiB, podMiB = 24576, 1000
+
+// Two extended resources that no device plugin of ours offers, as many of each node as there are slots and MiB of its
+// GPUs. kube-scheduler counts them as it does any, a sum for each node.
+const countedGPU, countedMemory corev1.ResourceName = "example.test/gpu", "example.test/gpumem"
 
 // Limits of the clients of kube-scheduler and extender, so that they are not what is measured.
 const qps, burst = 10_000, 20_000
@@ -101,9 +107,13 @@ func (b *bench) populate(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
+	counted := corev1.ResourceList{
+		countedGPU:    *resource.NewQuantity(int64(10*b.GPUs), resource.DecimalSI),
+		countedMemory: *resource.NewQuantity(int64(gpuMiB*b.GPUs), resource.DecimalSI),
+	}
 	err := each(b.Nodes, func(i int) error {
 		name := fmt.Sprintf("gpu-node-%04d", i) // as long as names of nodes are
-		return b.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, b.GPUs, gpuMiB)})
+		return b.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, b.GPUs, gpuMiB), Extended: counted})
 	})
 	b.say("%d nodes with %d GPUs each are there after %v", b.Nodes, b.GPUs, time.Since(began).Round(time.Second))
 	return err

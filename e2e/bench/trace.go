@@ -82,7 +82,8 @@ func (t *trace) sinceFirst(now time.Time) (bound []time.Duration, ago time.Durat
 	return sorted(all), now.Sub(first)
 }
 
-// waited returns how long each pod waited from its creation to its binding, sorted.
+// waited returns how long each pod waited from the answer to its creation to the answer to its binding, sorted. A
+// scheduler that hears of a pod before its creator does can bind it in no time.
 func (t *trace) waited() ([]time.Duration, error) {
 	var all []time.Duration
 	for name, bound := range t.bound {
@@ -90,7 +91,7 @@ func (t *trace) waited() ([]time.Duration, error) {
 		if !ok {
 			return nil, fmt.Errorf("pod %s was bound, and the audit log has no creation of it", name)
 		}
-		all = append(all, bound.Sub(created))
+		all = append(all, max(0, bound.Sub(created)))
 	}
 	return sorted(all), nil
 }

@@ -21,11 +21,12 @@ import (
 type Node struct {
 	Name        string
 	Labels      map[string]string
-	Annotations map[string]string // over those that devices make, so that a test can spoil an inventory
-	Devices     []device.Device   // of any families
-	CPU         string            // allocatable; "64" when empty
-	Memory      string            // allocatable; "256Gi" when empty
-	Pods        int64             // allocatable; 110 when 0
+	Annotations map[string]string   // over those that devices make, so that a test can spoil an inventory
+	Devices     []device.Device     // of any families
+	CPU         string              // allocatable; "64" when empty
+	Memory      string              // allocatable; "256Gi" when empty
+	Pods        int64               // allocatable; 110 when 0
+	Extended    corev1.ResourceList // allocatable: extended resources of others' device plugins
 	Taints      []corev1.Taint
 	AdmitAfter  time.Duration // how long the kubelet takes to look at each pod
 }
@@ -112,6 +113,7 @@ func (n *Node) resources() (allocatable, capacity corev1.ResourceList, err error
 			return nil, nil, fmt.Errorf("node %s: %s %q: %w", n.Name, name, text, err)
 		}
 	}
+	maps.Copy(allocatable, n.Extended)
 	capacity = maps.Clone(allocatable)
 	for _, family := range classify.Families() {
 		for _, name := range family.Advertised {
