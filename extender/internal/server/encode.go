@@ -2,17 +2,46 @@ package server
 
 import (
 	"encoding/json"
+	"strconv"
 
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// encode writes a result as JSON. A Filter result names every node of the cluster, and kube-scheduler waits
-// for it before it looks at the next pod; encoding/json would sort the names and reflect on each.
+// encode writes a result as JSON. Those of Filter and Prioritize name every node of the cluster, and kube-scheduler
+// waits for them before it looks at the next pod; encoding/json would sort the names and reflect on each.
 func encode(result any) ([]byte, error) {
-	r, ok := result.(*extenderv1.ExtenderFilterResult)
-	if !ok || r.Nodes != nil {
-		return json.Marshal(result)
+	switch r := result.(type) {
+	case extenderv1.HostPriorityList:
+		return scores(r), nil
+	case *extenderv1.ExtenderFilterResult:
+		if r.Nodes == nil {
+			return filtered(r), nil
+		}
 	}
+	return json.Marshal(result)
+}
+
+func scores(list extenderv1.HostPriorityList) []byte {
+	if list == nil {
+		return []byte("null")
+	}
+	n := len("[]")
+	for i := range list {
+		n += len(list[i].Host) + len(`{"Host":"","Score":10},`)
+	}
+	b := append(make([]byte, 0, n), '[')
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(append(b, `{"Host":`...), list[i].Host)
+		b = strconv.AppendInt(append(b, `,"Score":`...), list[i].Score, 10)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func filtered(r *extenderv1.ExtenderFilterResult) []byte {
 	b := make([]byte, 0, room(r))
 	b = append(b, `{"Nodes":null,"NodeNames":`...)
 	if r.NodeNames == nil {
@@ -29,7 +58,7 @@ func encode(result any) ([]byte, error) {
 	}
 	b = appendMap(append(b, `,"FailedNodes":`...), r.FailedNodes)
 	b = appendMap(append(b, `,"FailedAndUnresolvableNodes":`...), r.FailedAndUnresolvableNodes)
-	return append(appendString(append(b, `,"Error":`...), r.Error), '}'), nil
+	return append(appendString(append(b, `,"Error":`...), r.Error), '}')
 }
 
 // room is about how many bytes a result takes.
