@@ -124,14 +124,14 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 			e.refused.Unclaimed(uid)
 		}
 	}, log)
-	e.refused = wake.New(e.book, e.gate.Room, nudger.Nudge, time.Now, log)
+	e.nominated = &nominate.Set{
+		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
+		Ended: func(node string) { refused.Load().Released(node, "") },
+	}
+	e.refused = wake.New(e.book, e.nominated, e.gate.Room, nudger.Nudge, time.Now, log)
 	refused.Store(e.refused)
 
 	recent := ask.NewRecent(remembered)
-	e.nominated = &nominate.Set{
-		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
-		Ended: func(node string) { e.refused.Released(node, "") },
-	}
 	e.filter = &filter.Filter{
 		Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Refused: e.refused, Recent: recent,
 		Defaults: o.defaults, Count: e.metrics.Refused, Evicts: o.preemptForDevices,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/extender/internal/wake"
 	"github.com/phasegpu/phasegpu/gen/baseline"
@@ -147,7 +148,7 @@ func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
 		Book: book, Gate: func() map[string]string { return nil }, Recent: ask.NewRecent(16), Count: func(string, int) {},
-		Refused: wake.New(book, func(string) int { return 8 }, func(*ask.Pod) {}, time.Now, zap.NewNop()),
+		Refused: wake.New(book, (*nominate.Set)(nil), func(string) int { return 8 }, func(*ask.Pod) {}, time.Now, zap.NewNop()),
 	}
 	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
 }

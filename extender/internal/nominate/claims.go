@@ -16,45 +16,66 @@ type Claims struct {
 	ending []string // UIDs of pods that are being deleted
 }
 
+// On returns those who were nominated to a node, the first first.
+func (c Claims) On(node string) []*ask.Pod { return c.pods[node] }
+
+// Without returns the claims as they would be if pods of these UIDs were gone.
+func (c Claims) Without(uids ...string) Claims {
+	rest := make(map[string][]*ask.Pod, len(c.pods))
+	for node, pods := range c.pods {
+		rest[node] = slices.DeleteFunc(slices.Clone(pods), func(p *ask.Pod) bool { return slices.Contains(uids, p.UID) })
+	}
+	c.pods = rest
+	return c
+}
+
 // View returns a node as it is for the pod with what those before it are going to hold there.
 func (c Claims) View(s *placement.Scratch, v *ledger.View) *ledger.View {
 	return Beside(v, c.Of(s, v))
 }
 
+// Claim is what a nominated pod is going to hold of its node.
+type Claim struct {
+	Pod  *ask.Pod
+	Peak phase.Reservation
+}
+
 // Of returns what those before the pod are going to hold of a node, on which they fit one beside the other once who
 // is ending has ended. Who then does not fit keeps nothing: its nomination is void.
-func (c Claims) Of(s *placement.Scratch, v *ledger.View) []phase.Holding {
+func (c Claims) Of(s *placement.Scratch, v *ledger.View) []Claim {
 	if v == nil || len(c.pods[v.Name]) == 0 {
 		return nil
 	}
 	rest := v.Without(c.ending...)
-	var claims []phase.Holding
+	var claims []Claim
 	for _, q := range c.pods[v.Name] {
 		allocation, refusal := q.Place(s, Beside(rest, claims))
 		if refusal.Reason != "" {
 			continue
 		}
 		if peak, err := q.Placement.Classes.Reserved(allocation, 0); err == nil {
-			claims = append(claims, peak.Devices...)
+			claims = append(claims, Claim{q, peak})
 		}
 	}
 	return claims
 }
 
 // Beside returns a node as it is when claims are held, too.
-func Beside(v *ledger.View, claims []phase.Holding) *ledger.View {
+func Beside(v *ledger.View, claims []Claim) *ledger.View {
 	if v == nil || len(claims) == 0 {
 		return v
 	}
 	w := *v
 	w.Held = slices.Clone(v.Held)
-	for _, h := range claims {
-		at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
-		if at < 0 {
-			continue // the node lost the device meanwhile
-		}
-		if sum, err := w.Held[at].Add(h.Amount); err == nil { // as in the ledger, no sum leaves its range
-			w.Held[at] = device.Usage{Amount: sum, Exclusive: w.Held[at].Exclusive || h.Exclusive}
+	for _, c := range claims {
+		for _, h := range c.Peak.Devices {
+			at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
+			if at < 0 {
+				continue // the node lost the device meanwhile
+			}
+			if sum, err := w.Held[at].Add(h.Amount); err == nil { // as in the ledger, no sum leaves its range
+				w.Held[at] = device.Usage{Amount: sum, Exclusive: w.Held[at].Exclusive || h.Exclusive}
+			}
 		}
 	}
 	return &w

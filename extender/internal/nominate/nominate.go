@@ -42,8 +42,8 @@ func (s *Set) Run(ctx context.Context, client kubernetes.Interface) {
 	})
 	// It cannot fail: the informer has not begun.
 	told, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.observe(object) },
-		UpdateFunc: func(_, object any) { s.observe(object) },
+		AddFunc:    func(object any) { s.Observe(object.(*corev1.Pod)) },
+		UpdateFunc: func(_, object any) { s.Observe(object.(*corev1.Pod)) },
 		DeleteFunc: func(object any) {
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
@@ -64,8 +64,8 @@ func (s *Set) Synced() bool {
 	return s.synced != nil && s.synced()
 }
 
-func (s *Set) observe(object any) {
-	pod := object.(*corev1.Pod)
+// Observe is told of a pod: whether it is nominated, it says itself.
+func (s *Set) Observe(pod *corev1.Pod) {
 	p, err := ask.Read(pod, s.Defaults)
 	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		s.forget(string(pod.UID)) // of a pod that cannot be read its own Filter tells
@@ -108,6 +108,16 @@ func (s *Set) Bound(uid string, new *corev1.Pod) {
 	}
 }
 
+// Has reports whether a pod is known to be nominated.
+func (s *Set) Has(uid string) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pods[uid] != nil
+}
+
 // Before returns the claims of those who come before a pod: of a higher priority, or of the same. Of two pods of the
 // same priority that are nominated to one node, only one comes before the other, or both would wait for ever.
 func (s *Set) Before(p *ask.Pod) Claims {
@@ -116,12 +126,16 @@ func (s *Set) Before(p *ask.Pod) Claims {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	own := p.Nominated
+	if known := s.pods[p.UID]; own == "" && known != nil {
+		own = known.Nominated // since the pod was read
+	}
 	var c Claims
 	for uid, q := range s.pods {
 		if uid == p.UID || q.Priority < p.Priority || s.Booked(uid) {
 			continue
 		}
-		if q.Priority == p.Priority && q.Nominated == p.Nominated && p.UID < uid {
+		if q.Priority == p.Priority && q.Nominated == own && p.UID < uid {
 			continue
 		}
 		if c.pods == nil {

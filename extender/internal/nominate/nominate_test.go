@@ -88,7 +88,7 @@ func TestClaims(t *testing.T) {
 			}
 			s := &Set{Booked: func(uid string) bool { return uid == "booked" }, Ended: func(string) {}}
 			for _, q := range test.nominated {
-				s.observe(q)
+				s.Observe(q)
 			}
 			if test.ending != "" {
 				s.Bound(test.ending, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}})
@@ -121,12 +121,29 @@ func TestNoClaims(t *testing.T) {
 		t.Error("without a set, another view")
 	}
 	s := &Set{Booked: func(string) bool { return false }}
-	s.observe(pod("q", 200, "unknown", 1, 1))
+	s.Observe(pod("q", 200, "unknown", 1, 1))
 	if s.Before(p).View(&placement.Scratch{}, nil) != nil {
 		t.Error("of an unknown node, a view")
 	}
-	if got := Beside(v, []phase.Holding{{UUID: "gone"}}); len(got.Held) > 0 {
+	if got := Beside(v, []Claim{{Peak: phase.Reservation{Devices: []phase.Holding{{UUID: "gone"}}}}}); len(got.Held) > 0 {
 		t.Errorf("%v is held of no device", got.Held)
+	}
+}
+
+// Two of the same priority that were nominated to one node after they were read: one of them comes first, not both or none.
+func TestNominatedSinceItWasRead(t *testing.T) {
+	s := &Set{Booked: func(string) bool { return false }}
+	for _, uid := range []string{"a", "b"} {
+		s.Observe(pod(uid, 100, "n", 1, 1))
+	}
+	for uid, want := range map[string]int{"a": 0, "b": 1} {
+		p, err := ask.Read(pod(uid, 100, "", 1, 1), ask.Defaults{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(s.Before(p).pods["n"]); got != want || !s.Has(uid) {
+			t.Errorf("%d come before %s, want %d; it is nominated: %t", got, uid, want, s.Has(uid))
+		}
 	}
 }
 
@@ -134,16 +151,16 @@ func TestNoClaims(t *testing.T) {
 func TestEnds(t *testing.T) {
 	var ended []string
 	s := &Set{Booked: func(string) bool { return false }, Ended: func(node string) { ended = append(ended, node) }}
-	s.observe(pod("q", 200, "a", 1, 1))
-	s.observe(pod("q", 200, "a", 1, 1))
+	s.Observe(pod("q", 200, "a", 1, 1))
+	s.Observe(pod("q", 200, "a", 1, 1))
 	if len(ended) > 0 {
 		t.Fatalf("%v ended", ended)
 	}
-	s.observe(pod("q", 200, "b", 1, 1))
+	s.Observe(pod("q", 200, "b", 1, 1))
 	bound := pod("q", 200, "b", 1, 1)
 	bound.Spec.NodeName = "b"
-	s.observe(bound)
-	s.observe(pod("r", 200, "c", 1, 1))
+	s.Observe(bound)
+	s.Observe(pod("r", 200, "c", 1, 1))
 	s.forget("r")
 	s.forget("r")
 	deleted, cleared, plain, unreadable := pod("s", 200, "d", 1, 1), pod("s", 200, "", 1, 1), pod("s", 200, "d", 1, 1), pod("s", 200, "d", 1, 1)
@@ -151,9 +168,9 @@ func TestEnds(t *testing.T) {
 	plain.Spec.InitContainers, plain.Spec.Containers = nil, nil
 	unreadable.Annotations = map[string]string{"hami.io/gpu-scheduler-policy": "tetris"}
 	for _, last := range []*corev1.Pod{deleted, cleared, plain, unreadable} {
-		s.observe(pod("s", 200, "d", 1, 1))
-		s.observe(last)
-		s.observe(last)
+		s.Observe(pod("s", 200, "d", 1, 1))
+		s.Observe(last)
+		s.Observe(last)
 	}
 	if want := []string{"a", "b", "c", "d", "d", "d", "d"}; !slices.Equal(ended, want) {
 		t.Errorf("%v ended, want %v", ended, want)

@@ -4,7 +4,6 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/nominate"
@@ -19,7 +18,7 @@ type trial struct {
 	asked   *extenderv1.MetaVictims // whom kube-scheduler would evict
 	given   []string                // their UIDs, and the pod's own, which can be assumed on a node
 	view    *ledger.View            // without given; nil for a node that the books do not know
-	claims  []phase.Holding         // what pods that come before this one were promised there
+	claims  []nominate.Claim        // what pods that come before this one were promised there
 	over    bool                    // quotas have no room for what the pod is charged wherever it goes, even without given
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 // pass nudges, in order of priority and then of waiting time, the pods that fit into what was released,
@@ -24,7 +25,7 @@ func (r *Refused) pass() (tries int) {
 	r.dirty = release{}
 	waiting := slices.Collect(maps.Values(r.pods))
 	claims := slices.Collect(maps.Values(r.claims))
-	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
+	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, before: map[before]*nominate.Claims{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
 	released := set{}
 	for node := range what.nodes {
 		if id, ok := r.nodes.ids[node]; ok {
@@ -82,6 +83,7 @@ type trial struct {
 	nodes   map[string]*ledger.View // copies with Held of their own
 	room    map[string]int
 	tries   int
+	before  map[before]*nominate.Claims
 	kinds   map[kind]*memo
 	takes   int
 	taken   map[scope]map[string]ledger.Charge
@@ -94,10 +96,31 @@ type scope struct {
 	ledger.Scope
 }
 
+// before is the same for pods before whom the same nominated ones come.
+type before struct {
+	priority int32
+	uid      string // of a pod that is nominated itself
+}
+
+// claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
+// until it is bound, of which its watch tells.
+func (t *trial) claims(p *ask.Pod) *nominate.Claims {
+	at := before{priority: p.Priority}
+	if t.nominated.Has(p.UID) {
+		at.uid = p.UID
+	}
+	if t.before[at] == nil {
+		claims := t.nominated.Before(p)
+		t.before[at] = &claims
+	}
+	return t.before[at]
+}
+
 // kind is the same for pods that fit the same nodes and are charged to the same quotas.
 type kind struct {
 	scope
-	shape string
+	shape  string
+	claims *nominate.Claims
 }
 
 // memo is what is known of a kind of pods, so that not each of thousands needs be tried. Room only becomes less
@@ -131,7 +154,7 @@ func (t *trial) survive(p *ask.Pod) {
 // would hold. It returns the node, "" for none.
 func (t *trial) fits(p *refused, nodes set) string {
 	defer t.survive(p.pod)
-	k := kind{scopeOf(p.pod), p.pod.Shape}
+	k := kind{scopeOf(p.pod), p.pod.Shape, t.claims(p.pod)}
 	m := t.kinds[k]
 	if m == nil {
 		m = &memo{}
@@ -159,7 +182,8 @@ func (t *trial) fits(p *refused, nodes set) string {
 func (t *trial) place(p *ask.Pod, node string) bool {
 	t.tries++
 	v := t.view(node)
-	a, refusal := p.Place(&t.scratch, v)
+	// What is kept is decided by the books alone, as in Filter.
+	a, refusal := p.Place(&t.scratch, nominate.Beside(v, t.claims(p).Of(&t.scratch, t.book.Node(node))))
 	if refusal.Reason != "" || t.room[node] <= 0 {
 		return false
 	}

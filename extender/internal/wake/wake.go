@@ -15,6 +15,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 const (
@@ -43,14 +44,21 @@ type Book interface {
 	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 
+// Nominated are the pods that kube-scheduler has nominated (package nominate).
+type Nominated interface {
+	Has(uid string) bool
+	Before(p *ask.Pod) nominate.Claims
+}
+
 // Refused remembers refused pods. Its methods may be called from any goroutine.
 type Refused struct {
-	book  Book
-	room  func(node string) int // how many more pods may queue at a node's gate
-	nudge func(*ask.Pod)        // must not block
-	now   func() time.Time
-	after func(time.Duration, func())
-	log   *zap.Logger
+	book      Book
+	nominated Nominated
+	room      func(node string) int // how many more pods may queue at a node's gate
+	nudge     func(*ask.Pod)        // must not block
+	now       func() time.Time
+	after     func(time.Duration, func())
+	log       *zap.Logger
 
 	mu     sync.Mutex
 	pods   map[string]*refused // by UID
@@ -82,9 +90,9 @@ type claim struct {
 type release struct{ nodes, namespaces map[string]bool }
 
 // New remembers nothing yet. nudge is called for each pod that now fits; it must not block.
-func New(book Book, room func(node string) int, nudge func(*ask.Pod), now func() time.Time, log *zap.Logger) *Refused {
+func New(book Book, nominated Nominated, room func(node string) int, nudge func(*ask.Pod), now func() time.Time, log *zap.Logger) *Refused {
 	return &Refused{
-		book: book, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, log: log,
+		book: book, nominated: nominated, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, log: log,
 		pods: map[string]*refused{}, claims: map[string]*claim{}, wake: make(chan struct{}, 1),
 	}
 }

@@ -15,12 +15,14 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 )
 
 // shop is a Refused with real books, whose passes run when the test says so.
 type shop struct {
 	*Refused
 	book   *ledger.Book
+	kept   *nominate.Set
 	now    time.Time
 	gate   int
 	mu     sync.Mutex
@@ -35,7 +37,8 @@ func newShop(nodes ...string) *shop {
 			UUID: n, Family: "NVIDIA", Model: "A", Healthy: true, Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100},
 		}}})
 	}
-	s.Refused = New(s.book, func(string) int { return s.gate }, func(p *ask.Pod) {
+	s.kept = &nominate.Set{Booked: func(uid string) bool { return s.book.Pod(uid) != nil }, Ended: func(node string) { s.Released(node, "") }}
+	s.Refused = New(s.book, s.kept, func(string) int { return s.gate }, func(p *ask.Pod) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.nudged = append(s.nudged, p.Name)
