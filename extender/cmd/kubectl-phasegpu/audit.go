@@ -100,7 +100,7 @@ func (o *options) auditState(s streams) (lister, *cluster, error) {
 		}
 		return func(ctx context.Context, release phase.Release) (*audit.State, error) {
 			state := audit.NewState(release)
-			return state, c.each(ctx, metav1.ListOptions{}, metav1.NamespaceAll, into(state))
+			return state, c.each(ctx, []string{""}, metav1.NamespaceAll, into(state))
 		}, c, nil
 	}
 	var set input.Set

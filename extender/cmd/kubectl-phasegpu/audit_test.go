@@ -53,8 +53,8 @@ type extenders struct {
 }
 
 // serve serves clusterState and extenders in namespace gpus.
-func (e extenders) serve(t *testing.T) *httptest.Server {
-	state := api(t).Config.Handler
+func (e extenders) serve(t *testing.T, more ...string) *httptest.Server {
+	state := api(t, more...).Config.Handler
 	mux := http.NewServeMux()
 	mux.Handle("/", state)
 	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/gpus/leases/phasegpu-scheduler", func(w http.ResponseWriter, _ *http.Request) {

@@ -106,8 +106,7 @@ func fromCluster(pod *corev1.Pod) input.Pod {
 
 // state adds what pods are placed on: the nodes, the pods with devices on them, and the quotas.
 func (c *cluster) state(ctx context.Context, set *input.Set) error {
-	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	err := c.each(ctx, bound, metav1.NamespaceAll, collector{
+	err := c.each(ctx, onNodes(), metav1.NamespaceAll, collector{
 		node:  func(node *corev1.Node) { set.Nodes = append(set.Nodes, node) },
 		pod:   func(pod *corev1.Pod) { set.Pods = append(set.Pods, fromCluster(pod)) },
 		quota: func(quota *corev1.ResourceQuota) { set.Quotas = append(set.Quotas, quota) },
@@ -140,26 +139,27 @@ func (to collector) take(set *input.Set) {
 	}
 }
 
-// each lists nodes, pods with devices and the quotas of a namespace or all, beside each other.
-func (c *cluster) each(ctx context.Context, pods metav1.ListOptions, quotasOf string, to collector) error {
+// onNodes selects the pods that hold something of nodes, and those for whom something is kept.
+func onNodes() []string {
+	return []string{
+		fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
+		fields.AndSelectors(fields.OneTermEqualSelector("spec.nodeName", ""), fields.OneTermNotEqualSelector("status.nominatedNodeName", "")).String(),
+	}
+}
+
+// each lists nodes, pods with devices that match one of these field selectors and the quotas of a namespace or all,
+// beside each other.
+func (c *cluster) each(ctx context.Context, pods []string, quotasOf string, to collector) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var taking sync.Mutex // by the collector
 	var lists sync.WaitGroup
-	errs := make([]error, 3)
-	for i, list := range []func() error{
+	all := []func() error{
 		func() error {
 			return c.eachNode(ctx, func(node *corev1.Node) {
 				taking.Lock()
 				defer taking.Unlock()
 				to.node(node)
-			})
-		},
-		func() error {
-			return c.eachPod(ctx, metav1.NamespaceAll, pods, func(pod *corev1.Pod) {
-				taking.Lock()
-				defer taking.Unlock()
-				to.pod(pod)
 			})
 		},
 		func() error {
@@ -174,7 +174,18 @@ func (c *cluster) each(ctx context.Context, pods metav1.ListOptions, quotasOf st
 			}
 			return nil
 		},
-	} {
+	}
+	for _, selector := range pods {
+		all = append(all, func() error {
+			return c.eachPod(ctx, metav1.NamespaceAll, metav1.ListOptions{FieldSelector: selector}, func(pod *corev1.Pod) {
+				taking.Lock()
+				defer taking.Unlock()
+				to.pod(pod)
+			})
+		})
+	}
+	errs := make([]error, len(all))
+	for i, list := range all {
 		lists.Go(func() {
 			if errs[i] = list(); errs[i] != nil {
 				cancel() // the others are of no use

@@ -48,10 +48,10 @@ items:
   spec: {containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 4000}}}]}
 `
 
-// api serves clusterState as an API server would, two pods to a page.
-func api(t *testing.T) *httptest.Server {
+// api serves clusterState, and more items in YAML, as an API server would, two pods to a page.
+func api(t *testing.T, more ...string) *httptest.Server {
 	var state input.Set
-	state.Read(strings.NewReader(clusterState), "", "")
+	state.Read(strings.NewReader(clusterState+strings.Join(more, "")), "", "")
 	if len(state.Problems) > 0 {
 		t.Fatal(state.Problems)
 	}
@@ -116,10 +116,17 @@ func api(t *testing.T) *httptest.Server {
 func pageOf(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList {
 	var all []corev1.Pod
 	for _, p := range pods {
-		selector := r.URL.Query().Get("fieldSelector")
-		bound := selector == "spec.nodeName!=" || selector == "spec.nodeName=node-1"
+		selected := false
+		switch r.URL.Query().Get("fieldSelector") {
+		case "":
+			selected = true
+		case "spec.nodeName!=", "spec.nodeName=node-1":
+			selected = p.Spec.NodeName != ""
+		case "spec.nodeName=,status.nominatedNodeName!=":
+			selected = p.Spec.NodeName == "" && p.Status.NominatedNodeName != ""
+		}
 		label := r.URL.Query().Get("labelSelector")
-		if (namespace == "" || p.Namespace == namespace) && (!bound || p.Spec.NodeName != "") && (label == "" || label == "app="+p.Labels["app"]) {
+		if (namespace == "" || p.Namespace == namespace) && selected && (label == "" || label == "app="+p.Labels["app"]) {
 			all = append(all, p)
 		}
 	}

@@ -142,7 +142,7 @@ func (o *options) tallies(s streams) (func(context.Context, phase.Release) (*top
 		})
 		to := collector{t.AddNode, t.AddPod, t.AddQuota}
 		if c != nil {
-			err := c.each(ctx, metav1.ListOptions{}, metav1.NamespaceAll, to)
+			err := c.each(ctx, []string{""}, metav1.NamespaceAll, to)
 			return t, problems, err
 		}
 		to.take(set)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,6 +75,35 @@ func TestWhyOnACluster(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Pods that are nominated have no node, and are asked for all the same.
+func TestKeptRoomOnACluster(t *testing.T) {
+	kept := `- kind: Pod
+  metadata: {name: nominated, namespace: team, uid: u5}
+  spec: {priority: 10, containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 14000}}}]}
+  status: {phase: Pending, nominatedNodeName: node-1}
+`
+	access := []string{"--kubeconfig", kubeconfig(t, extenders{}.serve(t, kept)), "--context", "test", "-o", "json"}
+	stdout, _, _ := command(t, "", append([]string{"why", "waiting", "--extender-namespace", "gpus"}, access...)...)
+	var got why.Report
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Refusals) != 1 {
+		t.Fatalf("it fits: %s", stdout)
+	}
+	var names []string
+	for _, h := range got.Refusals[0].Nearest[0].Containers[0].Devices[0].Holders {
+		names = append(names, fmt.Sprint(h.Name, " ", h.Holds.MemoryMiB, " ", h.Kept))
+	}
+	if diff := cmp.Diff([]string{"nominated 14000 true", "running 10000 false"}, names); diff != "" {
+		t.Errorf("holders: -want +got\n%s", diff)
+	}
+	small := `{apiVersion: v1, kind: Pod, metadata: {name: s}, spec: {containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 2000}}}]}}`
+	if stdout, _, code := command(t, small, append([]string{"fit", "-f", "-"}, access...)...); code != exitNegative {
+		t.Errorf("fit: exit code %d, %s", code, stdout)
 	}
 }
 

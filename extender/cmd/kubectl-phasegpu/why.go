@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/phasegpu/phasegpu/extender/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
@@ -103,9 +101,15 @@ func (o *options) world(ctx context.Context, s streams, name, system string) (*w
 	return w, nil
 }
 
-// add adds a pod of the cluster, if it is bound and has devices.
+// add adds a pod of the cluster, if it has devices and a node, or room is kept for it on one.
 func (w *world) add(pod *corev1.Pod) {
-	if pod.Spec.NodeName == "" || !kube.Tracked(pod) {
+	switch {
+	case !kube.Tracked(pod):
+		return
+	case pod.Spec.NodeName == "":
+		if pod.Status.NominatedNodeName != "" {
+			w.pods = append(w.pods, pod)
+		}
 		return
 	}
 	if inside, ok := why.InsideGate(pod); ok {
@@ -133,8 +137,7 @@ func (c *cluster) world(ctx context.Context, name, system string) (*world, error
 		defer close(answered)
 		w.books, w.blind = c.leading(ctx, system)
 	}()
-	bound := metav1.ListOptions{FieldSelector: fields.OneTermNotEqualSelector("spec.nodeName", "").String()}
-	err = c.each(ctx, bound, c.namespace, collector{
+	err = c.each(ctx, onNodes(), c.namespace, collector{
 		node: func(node *corev1.Node) {
 			node.ManagedFields, node.Status.Images = nil, nil // most of a node, and nothing that is looked at
 			w.nodes = append(w.nodes, node)

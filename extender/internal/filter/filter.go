@@ -84,7 +84,7 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	for i := range sum {
 		f.Count(sum[i].kind(), sum[i].nodes)
 	}
-	result := f.collect(names, refusals, told(sum))
+	result := f.collect(names, refusals, told(sum, p))
 	if len(*result.NodeNames) == 0 {
 		refusedOn = names
 	} else {
@@ -116,7 +116,7 @@ func overLowest(names []string, scores []int64) extenderv1.HostPriorityList {
 	for _, score := range scores {
 		lowest = min(lowest, max(score, 0))
 	}
-	over := extenderv1.HostPriorityList{}
+	over := make(extenderv1.HostPriorityList, 0, len(scores))
 	for i, score := range scores {
 		if score > lowest {
 			over = append(over, extenderv1.HostPriority{Host: names[i], Score: score - lowest})

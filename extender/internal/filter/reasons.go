@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 )
@@ -56,9 +57,9 @@ func add(refusals []ask.Refusal) []tally {
 	return sum
 }
 
-// told returns the reasons that are given, by kind: all if they are a handful; else those that may pass before
-// those that last, the more nodes the sooner, and one for the rest.
-func told(sum []tally) map[string]string {
+// told returns the reasons that are given for a pod, by kind: all if they are a handful; else those that may pass before
+// those that last, the more nodes the sooner, and one for the rest. What the pod itself excludes is told of all nodes alike.
+func told(sum []tally, p *ask.Pod) map[string]string {
 	slices.SortFunc(sum, func(a, b tally) int {
 		switch {
 		case a.Lasting != b.Lasting && b.Lasting:
@@ -74,6 +75,9 @@ func told(sum []tally) map[string]string {
 		if len(sum) > Handful && i >= Handful-1 {
 			told[t.kind()] = others
 		}
+	}
+	if excluded := placement.NotSelected.String(); told[excluded] == excluded {
+		told[excluded] += ": " + p.Selectors()
 	}
 	return told
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
@@ -117,6 +118,12 @@ func TestAHandfulOfReasons(t *testing.T) {
 				}
 				continue
 			}
+			if canonical, selectors, told := strings.Cut(reason, ": "); told {
+				if selectors != `nvidia.com/use-gputype "A"` {
+					t.Errorf("seed %d: %q", seed, reason)
+				}
+				reason = canonical
+			}
 			if strings.ContainsAny(reason, "0123456789") || len(reason) > 100 {
 				t.Errorf("seed %d: reason %q", seed, reason)
 			}
@@ -145,6 +152,43 @@ func TestAHandfulOfReasons(t *testing.T) {
 	}
 	if most < 2*filter.Handful {
 		t.Errorf("at most %d things are the matter in this test: it shows nothing", most)
+	}
+}
+
+// What the pod itself excludes is told of all nodes alike, by its annotations, of which one may be as long as it likes.
+func TestSelectorsAreTold(t *testing.T) {
+	d := newDesk()
+	var nodes []string
+	for i, model := range []string{"NVIDIA L4", "Tesla T4", "NVIDIA L4"} {
+		name := fmt.Sprint("n", i)
+		nodes = append(nodes, name)
+		c := card("G-"+name, 24576)
+		c.Model = model
+		d.node(name, c)
+	}
+	long := strings.Repeat("é", 100_000)
+	for _, test := range []struct {
+		annotations map[string]string
+		want        string
+	}{
+		{map[string]string{"nvidia.com/use-gputype": "A100, H100"}, `nvidia.com/use-gputype "A100,H100"`},
+		{map[string]string{"nvidia.com/nouse-gpuuuid": "G-n0,G-n2", "nvidia.com/nouse-gputype": "T4"}, `nvidia.com/nouse-gpuuuid "G-n0,G-n2" and nvidia.com/nouse-gputype "T4"`},
+		{map[string]string{"nvidia.com/use-gpuuuid": "a\nb"}, `nvidia.com/use-gpuuuid "a\nb"`},
+		{map[string]string{"nvidia.com/use-gputype": "A100," + long}, `nvidia.com/use-gputype "A100,` + long[:54] + `…"`},
+	} {
+		pod := threePhases("p", 1000, 1000, 1000)
+		pod.Annotations = test.annotations
+		got := d.Filter.Filter(t.Context(), args(pod, nodes...))
+		want := extenderv1.FailedNodesMap{}
+		for _, name := range nodes {
+			want[name] = "GPUs excluded by the pod's selectors: " + test.want
+		}
+		if diff := cmp.Diff(want, got.FailedAndUnresolvableNodes); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if n := d.counted["GPUs excluded by the pod's selectors"]; n != 12 {
+		t.Errorf("%d are counted: %v", n, d.counted)
 	}
 }
 

@@ -47,15 +47,17 @@ type Cluster struct {
 	nodes    []*corev1.Node
 	pods     map[string]*corev1.Pod // bound and live, by UID in the book
 	held     native
+	kept     kept
 	placed   int
 	scratch  placement.Scratch
 }
 
-// New returns a cluster of these nodes, bound pods and quotas. Pods without a node are left out.
+// New returns a cluster of these nodes, bound or nominated pods and quotas. Other pods are left out.
 // Of two nodes with one name the second counts. problem is called with what cannot be read, and nothing
 // else is lost by it.
 func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, p Policies, problem func(object string, err error)) *Cluster {
 	c := &Cluster{policies: p, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
+	c.kept.begin(p, func(uid string) bool { return c.pods[uid] != nil })
 	position := map[string]int{}
 	for _, node := range nodes {
 		node, assumed := withAllocatable(node)
@@ -83,12 +85,11 @@ func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuot
 	}
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" {
+			c.kept.observe(pod)
 			continue
 		}
 		facts := kube.LedgerPod(pod, p.Release)
-		if facts.UID == "" {
-			facts.UID = pod.Namespace + "/" + pod.Name
-		}
+		facts.UID = uid(pod)
 		if c.book.Pod(facts.UID) != nil {
 			continue // given twice
 		}
@@ -99,6 +100,7 @@ func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuot
 		if facts.First != phase.None {
 			c.held.add(pod.Spec.NodeName, pod)
 			c.pods[facts.UID] = pod
+			c.kept.set.Bound(facts.UID, pod)
 		}
 	}
 	return c
@@ -128,6 +130,7 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 		}
 		result.place(node, allocation)
 		c.held.add(node, pod)
+		c.kept.placed[uid(pod)] = true
 		return result, nil
 	}
 	result.Reasons = map[string]string{}
@@ -140,6 +143,7 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 // Ask returns the nodes on which a pod fits, best first, and the refusals of the others in the order of
 // the nodes. It looks at no quota and books nothing.
 func (c *Cluster) Ask(pod *corev1.Pod, asked *placement.Pod) (fits []string, refusals []Refusal) {
+	c.kept.facing(pod)
 	scores := map[string]float64{}
 	for _, node := range c.nodes {
 		score, refused := c.look(node, pod, asked)
@@ -161,16 +165,16 @@ func (c *Cluster) look(node *corev1.Node, pod *corev1.Pod, asked *placement.Pod)
 	if !kube.Asks(&pod.Spec) {
 		return 0, nil
 	}
-	view := c.book.Node(node.Name)
+	view := c.View(node.Name)
 	if view.Unreadable != "" {
 		return 0, plain(node.Name, "takes no new pods with devices", ": "+view.Unreadable)
 	}
 	allocation, reason := c.scratch.Fit(view.Placement(), asked)
 	if reason != placement.Fits {
 		name := func(position int) string { return kube.Container(&pod.Spec, position).Name }
-		return 0, refuse(node.Name, placement.Explain(view.Placement(), asked), name)
+		return 0, Words{name, &asked.Selector, view.Devices}.refuse(node.Name, placement.Explain(view.Placement(), asked))
 	}
-	if lacks := c.held.lacks(node, pod); lacks != nil {
+	if lacks := c.lacks(node, pod); lacks != nil {
 		return 0, lacks.refusal(node.Name)
 	}
 	return placement.Score(view.Placement(), asked, allocation), nil
@@ -186,7 +190,7 @@ func (c *Cluster) bookOn(node string, pod *corev1.Pod, asked *placement.Pod) (de
 	facts.UID = fmt.Sprintf("placed-%d", c.placed) // a file's pods have none, and one may be given twice
 	c.placed++
 	allocation, _, err := c.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
-		allocation, reason := placement.Fit(v.Placement(), asked)
+		allocation, reason := placement.Fit(c.kept.view(v).Placement(), asked)
 		if reason != placement.Fits {
 			return nil, errors.New(reason.String())
 		}

@@ -39,14 +39,17 @@ type Count struct {
 }
 
 // lacks says of which advertised resource a node has too little left for a pod, nil when of none. gone are
-// pods that do not count, although they are on the node.
-func (n native) lacks(node *corev1.Node, pod *corev1.Pod, gone ...*corev1.Pod) *Count {
+// pods that do not count, although they are on the node. kube-scheduler counts nominated ones as on it, too.
+func (c *Cluster) lacks(node *corev1.Node, pod *corev1.Pod, gone ...*corev1.Pod) *Count {
 	for _, name := range advertised() {
 		asked := peakOf(pod, name)
 		if asked == 0 {
 			continue
 		}
-		held := n[node.Name][name]
+		held := c.held[node.Name][name]
+		for _, p := range c.kept.before.On(node.Name) {
+			held += peakOf(c.kept.pods[p.UID], name)
+		}
 		for _, g := range gone {
 			held -= peakOf(g, name)
 		}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nominate"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -28,7 +30,7 @@ type Trial struct {
 
 // Try reports whether the pod of a trial fits on a node.
 func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
-	view := c.book.Node(node.Name)
+	view := c.View(node.Name)
 	if view.Unreadable != "" || !t.AnyNode && unschedulable(node, t.Pod) != "" {
 		return false
 	}
@@ -42,11 +44,14 @@ func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
 	var gone []*corev1.Pod
 	if t.First != nil {
 		n.Held, gone = c.heldFrom(view, t.First)
+		if len(c.kept.before.On(node.Name)) > 0 {
+			n.Held = c.heldAnew(view, t.First)
+		}
 	}
 	if _, reason := c.scratch.Fit(n, t.Asked); reason != placement.Fits {
 		return false
 	}
-	return c.held.lacks(node, t.Pod, gone...) == nil
+	return c.lacks(node, t.Pod, gone...) == nil
 }
 
 // heldFrom returns what the pods on a node hold of its devices when each holds its phases from first on, and
@@ -58,7 +63,7 @@ func (c *Cluster) heldFrom(view *ledger.View, first func(*ledger.Entry) int) (he
 		if from != e.First {
 			reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
 		}
-		if pod := c.pods[e.UID]; pod != nil && from == phase.None {
+		if pod := c.Pod(e); pod != nil && from == phase.None {
 			gone = append(gone, pod)
 		}
 		for _, h := range reserved.Devices {
@@ -76,6 +81,31 @@ func (c *Cluster) heldFrom(view *ledger.View, first func(*ledger.Entry) int) (he
 	return held, gone
 }
 
+// heldAnew is heldFrom on a node to which pods were nominated: when others hold less there, they may have other devices
+// kept, or find room again.
+func (c *Cluster) heldAnew(view *ledger.View, first func(*ledger.Entry) int) []device.Usage {
+	then := *c.book.Node(view.Name)
+	then.Held, _ = c.heldFrom(&then, first)
+	then.Pods = nil
+	var ended []string // of those who were nominated
+	for _, e := range view.Pods {
+		switch from := first(e); {
+		case c.Kept(e):
+			if from == phase.None {
+				ended = append(ended, e.UID)
+			}
+		case from == e.First:
+			then.Pods = append(then.Pods, e)
+		case from != phase.None:
+			less := *e
+			less.First = from
+			less.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+			then.Pods = append(then.Pods, &less)
+		}
+	}
+	return nominate.Beside(&then, c.kept.before.Without(ended...).Of(&c.kept.scratch, &then)).Held
+}
+
 // Read returns a pod as placement sees it, with the cluster's policies.
 func (c *Cluster) Read(pod *corev1.Pod) (*placement.Pod, error) {
 	return kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
@@ -84,8 +114,14 @@ func (c *Cluster) Read(pod *corev1.Pod) (*placement.Pod, error) {
 // NodeList returns the nodes in their order.
 func (c *Cluster) NodeList() []*corev1.Node { return c.nodes }
 
-// View returns the book of a node, nil when there is neither the node nor a pod there.
-func (c *Cluster) View(node string) *ledger.View { return c.book.Node(node) }
+// View returns the book of a node as it is for the pod that was asked about last: what is kept there for those who come
+// before it are entries, too. It is nil when there is neither the node nor a pod there.
+func (c *Cluster) View(node string) *ledger.View { return c.kept.view(c.book.Node(node)) }
+
+// Kept reports whether an entry of a View is a pod that has no node yet, for which room is kept.
+func (c *Cluster) Kept(e *ledger.Entry) bool {
+	return c.pods[e.UID] == nil && c.kept.pods[e.UID] != nil
+}
 
 // Namespace returns the book of a namespace, nil when it has neither pods nor quotas.
 func (c *Cluster) Namespace(name string) *ledger.Namespace { return c.book.Namespace(name) }
@@ -94,11 +130,11 @@ func (c *Cluster) Namespace(name string) *ledger.Namespace { return c.book.Names
 func (c *Cluster) Entries() []*ledger.Entry { return c.book.Pods() }
 
 // Pod returns the pod of an entry, nil when it has ended.
-func (c *Cluster) Pod(e *ledger.Entry) *corev1.Pod { return c.pods[e.UID] }
+func (c *Cluster) Pod(e *ledger.Entry) *corev1.Pod { return cmp.Or(c.pods[e.UID], c.kept.pods[e.UID]) }
 
 // Charges returns what its namespace would be charged for a pod where it fits on a node, by family.
 func (c *Cluster) Charges(node string, asked *placement.Pod) (map[string]ledger.Charge, error) {
-	allocation, reason := placement.Fit(c.book.Node(node).Placement(), asked)
+	allocation, reason := placement.Fit(c.View(node).Placement(), asked)
 	if reason != placement.Fits {
 		return nil, errors.New(reason.String())
 	}

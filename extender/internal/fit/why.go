@@ -7,6 +7,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
 )
 
 // Refusal is why a pod does not fit on one node.
@@ -35,19 +36,26 @@ func plain(node, reason, rest string) *Refusal {
 	return &Refusal{Node: node, Reason: reason, Sentence: reason + rest}
 }
 
+// Words say what placement's reports on a node mean for a pod.
+type Words struct {
+	Name     func(position int) string // of a container
+	Selector *placement.Selector       // the pod's
+	Devices  []device.Device           // the node's
+}
+
 // refuse words placement's own explanation.
-func refuse(node string, e placement.Explanation, name func(position int) string) *Refusal {
-	r := &Refusal{Node: node, Reason: e.Reason.String(), Sentence: e.Sentence(name), Devices: &e}
+func (w Words) refuse(node string, e placement.Explanation) *Refusal {
+	r := &Refusal{Node: node, Reason: e.Reason.String(), Sentence: e.Sentence(w.Name), Devices: &e}
 	for i := range e.Containers {
 		c := &e.Containers[i]
 		if c.Reason == placement.Fits {
 			continue
 		}
-		detail := containerRefusal{asks: fmt.Sprintf("%v %s asks for %s", c.Class, name(c.Position), Asks(c.Request))}
+		detail := containerRefusal{asks: fmt.Sprintf("%v %s asks for %s", c.Class, w.Name(c.Position), Asks(c.Request))}
 		for j := range c.Devices {
 			d := &c.Devices[j]
 			if d.Reason != placement.OtherFamily {
-				detail.add(d.UUID, Answer(d, name))
+				detail.add(d.UUID, w.Answer(d))
 			}
 		}
 		r.details = append(r.details, detail)
@@ -80,12 +88,12 @@ func Asks(r device.Request) string {
 }
 
 // Answer says whether a device takes a container, and else in which phase what is missing.
-func Answer(d *placement.DeviceReport, name func(position int) string) string {
+func (w Words) Answer(d *placement.DeviceReport) string {
 	switch d.Reason {
 	case placement.Fits:
 		return "has room"
 	case placement.NotSelected:
-		return "excluded by the pod's selectors"
+		return w.excluded(d.UUID)
 	case placement.InMIGMode:
 		return "in MIG mode"
 	case placement.Unhealthy:
@@ -106,11 +114,27 @@ func Answer(d *placement.DeviceReport, name func(position int) string) string {
 		}
 		phase := "steady"
 		if k.InitPosition >= 0 {
-			phase = name(k.InitPosition)
+			phase = w.Name(k.InitPosition)
 		}
 		return fmt.Sprintf("phase %s: %s", phase, lack(k, d))
 	}
 	return strings.ToLower(d.Reason.String()[:1]) + d.Reason.String()[1:]
+}
+
+// excluded says by which annotations of the pod a device is, and what it is that they are about.
+func (w Words) excluded(uuid string) string {
+	at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == uuid })
+	var by []string
+	about := ""
+	for _, c := range ask.Clauses(w.Selector) {
+		if !c.Admits(&w.Devices[at]) {
+			by = append(by, c.String())
+			if len(c.UseModels)+len(c.AvoidModels) > 0 {
+				about = fmt.Sprintf("; it is a %q", w.Devices[at].Model)
+			}
+		}
+	}
+	return "excluded by the pod's annotation " + strings.Join(by, " and ") + about
 }
 
 // lack gives the numbers of what refuses in one phase.

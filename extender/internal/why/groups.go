@@ -150,7 +150,7 @@ func (q *query) answer(r *fit.Refusal) Answer {
 
 func (q *query) device(d *placement.DeviceReport, view *ledger.View) Device {
 	told := Device{
-		UUID: d.UUID, Fits: d.Reason == placement.Fits, Reason: d.Reason.String(), Says: fit.Answer(d, q.container),
+		UUID: d.UUID, Fits: d.Reason == placement.Fits, Reason: d.Reason.String(), Says: fit.Words{Name: q.container, Selector: &q.asked.Selector, Devices: view.Devices}.Answer(d),
 		Asked: page.Amount(d.Asked), Capacity: page.Amount(d.Capacity), Phases: []Phase{}, Holders: []Holder{},
 		Free: page.Amount{Slots: d.Capacity.Slots - d.Held.Slots, MemoryMiB: d.Capacity.MemoryMiB - d.Held.MemoryMiB, Cores: d.Capacity.Cores - d.Held.Cores},
 	}
@@ -182,7 +182,7 @@ func (q *query) holdersBy(node string, count func(*ledger.Entry) int64) []Holder
 	for _, e := range q.Cluster.View(node).Pods {
 		if n := count(e); n > 0 {
 			holders = append(holders, Holder{
-				Namespace: e.Namespace, Name: e.Name, Holds: page.Amount{Slots: n}, Phase: q.phaseOf(e), Release: q.release(e).String(), Steps: []Step{},
+				Namespace: e.Namespace, Name: e.Name, Holds: page.Amount{Slots: n}, Kept: q.Cluster.Kept(e), Phase: q.phaseOf(e), Release: q.release(e).String(), Steps: []Step{},
 			})
 		}
 	}

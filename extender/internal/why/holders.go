@@ -18,8 +18,10 @@ type Holder struct {
 	Name      string      `json:"name"`
 	Holds     page.Amount `json:"holds"`               // of a quota: devices, MiB × devices and percent × devices
 	Exclusive bool        `json:"exclusive,omitempty"` // it shares the device with nobody
-	Phase     string      `json:"phase"`               // in which it is: an init container's name, or steady
-	Release   string      `json:"release"`             // its policy
+	// Kept tells that it has no node yet: kube-scheduler has evicted others for it, and what it will hold is kept.
+	Kept    bool   `json:"kept,omitempty"`
+	Phase   string `json:"phase"`   // in which it is: an init container's name, or steady
+	Release string `json:"release"` // its policy
 	// Steps are how it will hold less, in order; what is left after the last it holds until it ends.
 	Steps []Step `json:"steps"`
 }
@@ -50,7 +52,7 @@ func (q *query) holder(e *ledger.Entry, of func(phase.Reservation) device.Usage)
 	if now == (device.Usage{}) {
 		return Holder{}, false
 	}
-	h := Holder{Namespace: e.Namespace, Name: e.Name, Holds: page.Amount(now.Amount), Exclusive: now.Exclusive, Phase: q.phaseOf(e), Release: q.release(e).String(), Steps: []Step{}}
+	h := Holder{Namespace: e.Namespace, Name: e.Name, Holds: page.Amount(now.Amount), Exclusive: now.Exclusive, Kept: q.Cluster.Kept(e), Phase: q.phaseOf(e), Release: q.release(e).String(), Steps: []Step{}}
 	last := now
 	for _, k := range q.next(e) {
 		reserved, err := e.Classes.Reserved(e.Allocation, k)
@@ -72,6 +74,9 @@ func (q *query) holder(e *ledger.Entry, of func(phase.Reservation) device.Usage)
 // next returns the phases from which on a pod will hold what it holds, one after the other, by its policy.
 func (q *query) next(e *ledger.Entry) []int {
 	var phases []int
+	if q.Cluster.Kept(e) {
+		return nil // its init containers come when it has a node
+	}
 	for k := e.First + 1; k <= e.Classes.Steady() && e.First != phase.None; k++ {
 		if r := q.release(e); r == phase.PerInit || r == phase.AllInits && k == e.Classes.Steady() {
 			phases = append(phases, k)

@@ -5,12 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/fit"
 )
 
@@ -169,7 +168,11 @@ func (q *query) opened() []Remedy {
 		t.Asked = &asked
 		return t
 	}
-	if keys := selectors(q.Pod); len(keys) > 0 {
+	var keys []string
+	for _, c := range ask.Clauses(&q.asked.Selector) {
+		keys = append(keys, c.Annotation)
+	}
+	if len(keys) > 0 {
 		try("selector", "take away the pod's annotation "+and(keys)+": it then fits on %s",
 			variant(func(p *placement.Pod) { p.Selector = placement.Selector{} }), byDevices)
 	}
@@ -191,17 +194,6 @@ func (q *query) opened() []Remedy {
 		return !byDevices(r) && !passes(r) && r.Reason != overQuota
 	})
 	return all
-}
-
-// selectors returns the annotations by which the pod selects devices.
-func selectors(pod *corev1.Pod) []string {
-	var keys []string
-	for _, key := range []string{wire.UseUUIDAnnotation, wire.NoUseUUIDAnnotation, wire.UseTypeAnnotation, wire.NoUseTypeAnnotation} {
-		if text := pod.Annotations[key]; strings.TrimSpace(text) != "" {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
 
 // exceeds reports whether what a pod would ask for exceeds a quota.

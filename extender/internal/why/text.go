@@ -235,6 +235,9 @@ func (h *Holder) words(amount func(page.Amount) string) string {
 	if h.Exclusive {
 		text += ", shared with nobody,"
 	}
+	if h.Kept {
+		return text + " kept for it: others were evicted for it, and it is not there yet"
+	}
 	for _, step := range h.Steps {
 		text += fmt.Sprintf(" until init %s ends, then ", step.After)
 		if step.Then.Slots == 0 {

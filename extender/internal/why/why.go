@@ -214,6 +214,9 @@ func (r *Report) sum(q *query) {
 	for _, n := range assumed(q.Books, string(q.Pod.UID)) {
 		r.note("the extender has booked it on node %s and its Binding is on its way", n)
 	}
+	if node := q.Pod.Status.NominatedNodeName; node != "" {
+		r.note("kube-scheduler has evicted others for it on node %s (status.nominatedNodeName), where its room is kept from pods of lower priority", node)
+	}
 	if said := unscheduled(q.Pod); said != "" {
 		r.note("kube-scheduler said last: %s", said)
 	}
@@ -223,7 +226,7 @@ func (r *Report) sum(q *query) {
 		r.note("there is no node")
 	case len(r.Fits) > 0 && len(r.Quotas)+len(r.Hindrances) == 0:
 		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are kube-scheduler's: see what it says with kubectl describe pod")
-	case held && len(r.Fits) == 0:
+	case held && len(r.Fits) == 0 && q.Pod.Status.NominatedNodeName == "":
 		text := "kube-scheduler before 1.38 never asks extenders to preempt for our devices (later ones may, with the extender's --preempt-for-devices): whatever its priority, it waits until others end or release"
 		if lower := q.lower(); lower > 0 {
 			text += fmt.Sprintf(", although on these nodes %s of lower priority hold devices", render.Count(int64(lower), "pod"))

@@ -127,6 +127,13 @@ func random(r *rand.Rand) (world, *corev1.Pod) {
 		pod.Annotations["hami.io/vgpu-devices-allocated"] = record.String()
 		w.pods = append(w.pods, progressed(pod, r.IntN(inits+1)))
 	}
+	for i := range r.IntN(3) {
+		first := int32(10)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("nominated%d", i), UID: types.UID(fmt.Sprint("n", i))}}
+		pod.Spec.Priority, pod.Status.NominatedNodeName = &first, w.nodes[r.IntN(len(w.nodes))].Name
+		pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: limits(5+r.Int64N(30), 0)}}
+		w.pods = append(w.pods, pod)
+	}
 	if r.IntN(2) == 0 {
 		hard := corev1.ResourceList{"limits.nvidia.com/gpumem": *resource.NewQuantity(50+r.Int64N(250), resource.DecimalSI)}
 		w.quotas = append(w.quotas, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}})
@@ -181,7 +188,10 @@ func TestRemediesHold(t *testing.T) {
 				if !slices.Contains(w.after(t, remedy.Events).ask(pod).Fits, remedy.Nodes[0]) {
 					fail("%s: it does not fit then", remedy.Text)
 				}
-				for k := range remedy.Events {
+				for k, e := range remedy.Events {
+					if strings.HasPrefix(e.Pod, "nominated") {
+						seen["kept"]++
+					}
 					fewer := slices.Delete(slices.Clone(remedy.Events), k, k+1)
 					if slices.Contains(w.after(t, fewer).ask(pod).Fits, remedy.Nodes[0]) {
 						fail("%s: event %d is superfluous", remedy.Text, k)
@@ -220,7 +230,7 @@ func TestRemediesHold(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"end", "delete", "ask", "quota", "quotaEnd"} {
+	for _, kind := range []string{"end", "delete", "kept", "ask", "quota", "quotaEnd"} {
 		if seen[kind] < 20 {
 			t.Errorf("only %d remedies of kind %s were tried", seen[kind], kind)
 		}
@@ -242,7 +252,10 @@ func TestNothingMissed(t *testing.T) {
 		steady := w
 		steady.pods = nil
 		for _, p := range w.pods {
-			steady.pods = append(steady.pods, progressed(p, len(p.Spec.InitContainers)))
+			if p.Spec.NodeName != "" {
+				p = progressed(p, len(p.Spec.InitContainers))
+			}
+			steady.pods = append(steady.pods, p)
 		}
 		if got := steady.ask(pod); len(got.Fits) > 0 {
 			t.Fatalf("seed %d, world %d: it fits on %v when all init containers end: %+v", seed, i, got.Fits, report.Remedies)
