@@ -6,6 +6,9 @@ SHELL := bash
 
 # Directories of the modules, relative: "core gen …".
 MODULES = $(shell sed -n 's|^[[:space:]]*\./||p' go.work)
+# Directories of commands, and of those that images hold.
+COMMANDS = $(wildcard $(MODULES:%=%/cmd/*))
+HELD = $(filter $(shell sed -n 's|^COPY \([^ ]*\) /usr/bin/|%/cmd/\1|p' kind/images/Dockerfile),$(COMMANDS))
 # Every package of the workspace. Commands that take packages see all modules at once through go.work.
 PACKAGES = $(MODULES:%=./%/...)
 
@@ -39,17 +42,17 @@ demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it runni
 	@go run ./e2e/cmd/demo $(ONLY)
 
 .PHONY: build
-build: ## Build all commands into bin/, static but for the device plugin: NVML is a C library.
-	@mkdir -p bin
-	@for dir in $(wildcard $(MODULES:%=%/cmd/*)); do \
-		echo "build $$dir"; \
-		case $$dir in deviceplugin/*) cgo=1 ;; *) cgo=0 ;; esac; \
-		CGO_ENABLED=$$cgo CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$$dir"; \
-	done
+build: $(COMMANDS:%=build/%) ## Build all commands into bin/, static but for the device plugin: NVML is a C library.
 	@ln -sf kubectl-phasegpu bin/kubectl_complete-phasegpu # the name by which kubectl asks a plugin to complete
 
+.PHONY: $(COMMANDS:%=build/%)
+$(COMMANDS:%=build/%): build/%:
+	@echo "build $*"
+	@CGO_ENABLED=$(if $(filter deviceplugin/%,$*),1,0) CGO_CFLAGS="-O2 -Wno-deprecated-declarations" \
+		go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$*"
+
 .PHONY: images
-images: build ## Put the commands into container images, without pulling anything.
+images: $(HELD:%=build/%) ## Put the commands that run on a cluster into container images, without pulling anything.
 	@kind/images/build
 
 .PHONY: kind-node-image
