@@ -15,11 +15,12 @@ import (
 )
 
 // real are the programs that pages may use as they are.
-var real = []string{"bash", "base64"}
+var real = []string{"bash"}
 
 // outside are the programs that are not run, and why. Each must be used by a page.
 var outside = map[string]string{
-	"helm": "takes off what is not on this control plane: HAMi",
+	"cmctl": "speaks to what is not on this control plane: cert-manager",
+	"helm":  "takes off what is not on this control plane: HAMi",
 }
 
 // TestPages tries what the pages say on a control plane with phasegpu: each command, each manifest, and what

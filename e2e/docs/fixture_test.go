@@ -81,11 +81,6 @@ func (f *fixture) cluster(t *testing.T) {
 	pod, err = f.AwaitBound(ctx, pod)
 	must(t, err)
 	must(t, f.Sim.AwaitRunning(ctx, pod, "load"))
-	// cert-manager's, which numarefit's page reads.
-	_, err = f.Client.CoreV1().Secrets(stack.SystemNamespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "phasegpu-numarefit-ca"}, Data: map[string][]byte{"ca.crt": f.CA()},
-	}, metav1.CreateOptions{})
-	must(t, err)
 	f.installed(t)
 }
 

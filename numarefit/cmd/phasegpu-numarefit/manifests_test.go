@@ -108,6 +108,40 @@ func TestManifestsGiveTheLeast(t *testing.T) {
 	}
 }
 
+// With cert-manager it tells the device plugins its CA: the ConfigMap is there, it is the one that the service is told of
+// and has the rights for, and the CA lies where the certificate does.
+func TestManifestsTellTheCA(t *testing.T) {
+	var component struct{ Patches []struct{ Patch string } }
+	if err := yaml.Unmarshal([]byte(read(t, "manifests", "cert-manager", "kustomization.yaml")), &component); err != nil {
+		t.Fatal(err)
+	}
+	var patch []struct{ Op, Path, Value string }
+	if err := yaml.UnmarshalStrict([]byte(component.Patches[0].Patch), &patch); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{patch[0].Value}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("cert-manager", "trust.yaml")
+	var told corev1.ConfigMap
+	load(t, file, "ConfigMap", &told)
+	if told.Namespace != o.caNamespace || told.Name != o.caName {
+		t.Errorf("it writes ConfigMap %s/%s, and %s/%s is there", o.caNamespace, o.caName, told.Namespace, told.Name)
+	}
+	var role rbacv1.Role
+	load(t, file, "Role", &role)
+	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{o.caName}, Verbs: []string{"get", "update"}}}
+	if diff := cmp.Diff(want, role.Rules); diff != "" || role.Namespace != o.caNamespace {
+		t.Errorf("rules in namespace %s (-want +got):\n%s", role.Namespace, diff)
+	}
+	var deployment appsv1.Deployment
+	load(t, "deployment.yaml", "Deployment", &deployment)
+	if items := deployment.Spec.Template.Spec.Volumes[0].Secret.Items; len(items) > 0 {
+		t.Errorf("of the Secret only %v are mounted", items)
+	}
+}
+
 // … and what it patches is the records of families that can be refitted. That the API server holds it to that
 // is tested in e2e/refit.
 func TestPolicyNamesTheRecords(t *testing.T) {
@@ -153,7 +187,7 @@ func TestReadmeListsTheReasons(t *testing.T) {
 func TestFlags(t *testing.T) {
 	for _, bad := range [][]string{
 		{"--service-account=phasegpu-device-plugin"}, {"--service-account=/x"}, {"--service-account=x/"}, {"--service-account=a/b/c"}, {"--service-account=a:b/c"},
-		{"--audience="}, {"--release=never"}, {"--device-policy=random"}, {"extra"}, {"--unknown"},
+		{"--ca-configmap=phasegpu-numarefit-ca"}, {"--audience="}, {"--release=never"}, {"--device-policy=random"}, {"extra"}, {"--unknown"},
 	} {
 		if _, err := parse(bad, io.Discard); err == nil {
 			t.Errorf("%v is accepted", bad)

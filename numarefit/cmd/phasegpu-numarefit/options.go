@@ -19,6 +19,7 @@ type options struct {
 	kubeconfig                string
 	audience                  string
 	namespace, serviceAccount string
+	caNamespace, caName       string
 	defaults                  refit.Defaults
 	drain                     time.Duration
 	logLevel                  string
@@ -36,12 +37,10 @@ func parse(args []string, out io.Writer) (*options, error) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
 	f.StringVar(&o.audience, "audience", refit.Audience, "`audience` that callers' tokens must be for")
 	f.Func("service-account", "`namespace/name` of the service account that may ask (default phasegpu-node/phasegpu-device-plugin)", func(text string) error {
-		namespace, name, ok := strings.Cut(text, "/")
-		if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/:") || strings.Contains(namespace, ":") {
-			return fmt.Errorf("%q is not namespace/name", text)
-		}
-		o.namespace, o.serviceAccount = namespace, name
-		return nil
+		return named(text, &o.namespace, &o.serviceAccount)
+	})
+	f.Func("ca-configmap", "`namespace/name` of a ConfigMap that is kept at the CA beside --tls-cert-file, ca.crt, for callers to know the certificate by; without it, somebody else tells them", func(text string) error {
+		return named(text, &o.caNamespace, &o.caName)
 	})
 	f.Func("release", "`policy` by which pods give back what completed phases needed, unless their annotation says otherwise: per-init, all-inits or hold; as in the extender (default per-init)", func(text string) (err error) {
 		o.defaults.Release, err = phase.ParseRelease(text)
@@ -64,4 +63,14 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return nil, fmt.Errorf("--audience is empty: every token of the service account would do")
 	}
 	return o, nil
+}
+
+// named reads namespace/name.
+func named(text string, namespace, name *string) error {
+	before, after, ok := strings.Cut(text, "/")
+	if !ok || before == "" || after == "" || strings.ContainsAny(after, "/:") || strings.Contains(before, ":") {
+		return fmt.Errorf("%q is not namespace/name", text)
+	}
+	*namespace, *name = before, after
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,6 +21,7 @@ import (
 	"github.com/phasegpu/phasegpu/numarefit/internal/auth"
 	"github.com/phasegpu/phasegpu/numarefit/internal/decide"
 	"github.com/phasegpu/phasegpu/numarefit/internal/server"
+	"github.com/phasegpu/phasegpu/numarefit/internal/trust"
 )
 
 // A caller waits for refit.Budget and no longer. Within it a question is decided, then what became of a
@@ -64,6 +66,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	defer broadcaster.Shutdown()
 
 	certificate := &server.Certificate{CertFile: o.certFile, KeyFile: o.keyFile, Log: log}
+	if o.caName != "" {
+		ca := trust.CA{File: filepath.Join(filepath.Dir(o.certFile), trust.Key), Namespace: o.caNamespace, Name: o.caName, ConfigMaps: client.CoreV1(), Log: log}
+		go ca.Keep(ctx)
+	}
 	metrics := server.NewMetrics(certificate)
 	api := decide.API{Core: client.CoreV1()}
 	return server.Serve(ctx, server.Options{

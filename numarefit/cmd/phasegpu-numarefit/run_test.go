@@ -30,6 +30,7 @@ type apiServer struct {
 	away   bool
 	record string
 	events chan string
+	told   string // what became of the ConfigMap, in protobuf
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,6 +58,11 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"status":{"allocatable":{"nvidia.com/gpu":"20"}}}`)
 	case r.URL.Path == "/api/v1/pods":
 		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`+pod+`]}`)
+	case r.URL.Path == "/api/v1/namespaces/callers/configmaps/ca":
+		if r.Method == http.MethodPut {
+			s.told = string(body)
+		}
+		_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"callers","name":"ca"}}`)
 	case r.Method == http.MethodPatch:
 		var patch struct {
 			Metadata struct{ Annotations map[string]string }
@@ -130,7 +136,7 @@ func get(t *testing.T, url string) string {
 	return response.Status + " " + string(body)
 }
 
-// From start to end against an API server: ready, a container moved, an event on its pod, gone when asked.
+// From start to end against an API server: ready, the CA told, a container moved, an event on its pod, gone when asked.
 func TestRun(t *testing.T) {
 	t.Cleanup(klog.ClearLogger)
 	api := &apiServer{record: "G,NVIDIA,5,0:;", events: make(chan string, 10)}
@@ -155,9 +161,11 @@ func TestRun(t *testing.T) {
 	defer stop()
 	var written log
 	ended := make(chan error, 1)
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate().Raw})
+	write("ca.crt", cert)
 	args := []string{
-		"--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--drain=0",
-		"--tls-cert-file=" + write("tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate().Raw})),
+		"--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--drain=0", "--ca-configmap=callers/ca",
+		"--tls-cert-file=" + write("tls.crt", cert),
 		"--tls-key-file=" + write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
 		"--kubeconfig=" + write("kubeconfig", []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
 			"clusters":[{"name":"c","cluster":{"server":"`+listener.URL+`"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`)),
@@ -168,6 +176,10 @@ func TestRun(t *testing.T) {
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "200") {
 		t.Errorf("/readyz: %s", got)
 	}
+	await.Until(t, "callers are told the CA", func() (told bool) {
+		api.set(func() { told = strings.Contains(api.told, string(cert)) })
+		return told
+	})
 	api.set(func() { api.away = true })
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "503") || !strings.Contains(got, "API server") {
 		t.Errorf("/readyz without the API server: %s", got)

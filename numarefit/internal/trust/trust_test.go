@@ -1,0 +1,137 @@
+package trust
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+const namespace, name = "phasegpu-node", "phasegpu-numarefit-ca"
+
+// A CA that comes late, is replaced, or is written over by somebody else ends up in the ConfigMap; what is no CA does
+// not, and of each reason there is one line.
+func TestKeep(t *testing.T) {
+	first, second := certificate(t), certificate(t)
+	file := filepath.Join(t.TempDir(), Key)
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(&corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"other": "stays"},
+		})
+		away := false
+		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return away, nil, errors.New("the API server is away")
+		})
+		core, logs := observer.New(zap.InfoLevel)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			(&CA{File: file, Namespace: namespace, Name: name, ConfigMaps: client.CoreV1(), Log: zap.New(core)}).Keep(ctx)
+			close(ended)
+		}()
+		later := func() {
+			time.Sleep(3 * interval)
+			synctest.Wait()
+		}
+		has := func(when, want string, lines ...string) {
+			t.Helper()
+			m, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := map[string]string{"other": "stays"}
+			if want != "" {
+				data[Key] = want
+			}
+			if diff := cmp.Diff(data, m.Data); diff != "" {
+				t.Errorf("%s: ConfigMap (-want +got):\n%s", when, diff)
+			}
+			var got []string
+			for _, e := range logs.TakeAll() {
+				got = append(got, e.Level.String()+": "+e.Message)
+			}
+			if diff := cmp.Diff(lines, got); diff != "" {
+				t.Errorf("%s: log (-want +got):\n%s", when, diff)
+			}
+		}
+		const told, warned = "info: callers are told the CA", "warn: callers may not know the serving certificate"
+
+		later()
+		has("without a file", "", warned)
+		write(t, file, "no certificate")
+		later()
+		has("no certificate", "", warned)
+		write(t, file, first)
+		later()
+		has("the first", first, told)
+		write(t, file, second)
+		later()
+		has("the second", second, told)
+		write(t, file, "-----BEGIN CERT")
+		later()
+		has("half of one", second, warned)
+		write(t, file, second)
+
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"other": "stays", Key: first}}
+		if _, err := client.CoreV1().ConfigMaps(namespace).Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		later()
+		has("written over", second, told)
+		client.ClearActions()
+		later()
+		if n := len(client.Actions()); n != 3 {
+			t.Errorf("%d calls in 3 intervals without a change, want 3, all to read", n)
+		}
+
+		away = true
+		write(t, file, first)
+		later()
+		away = false
+		has("while the API server is away", second, warned)
+		later()
+		has("when it is back", first, told)
+		stop()
+		<-ended
+	})
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate returns a CA's, PEM.
+func certificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
