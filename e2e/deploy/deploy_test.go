@@ -26,7 +26,7 @@ func each(t *testing.T, test func(*testing.T, []*unstructured.Unstructured)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"deploy", "deploy/cert-manager", "kind/overlay"} {
+	for _, dir := range []string{"deploy", "deploy/cert-manager", "kind/overlay", "kind/cert-manager/overlay"} {
 		t.Run(dir, func(t *testing.T) {
 			objects, err := Build(root, dir)
 			if err != nil {
@@ -156,6 +156,26 @@ func container(t *testing.T, w Workload, c corev1.Container) {
 
 // certificates is the Deployment that serves nobody: no pod waits for it, and it ends when it fails.
 const certificates = "phasegpu-certificates"
+
+// What a pod mounts, its node can read: the device plugins mount no Secret, and there is none in their namespace.
+func TestNodesHaveNoKeys(t *testing.T) {
+	each(t, func(t *testing.T, objects []*unstructured.Unstructured) {
+		for _, o := range objects {
+			if kind := o.GetKind(); o.GetNamespace() == node && (kind == "Secret" || kind == "Certificate") {
+				t.Errorf("%s %s is in namespace %s", kind, o.GetName(), node)
+			}
+		}
+		for _, w := range workloads(t, objects) {
+			for _, v := range w.Template.Spec.Volumes {
+				secret := v.Secret != nil || v.Projected != nil &&
+					slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil })
+				if secret && w.Namespace == node {
+					t.Errorf("%s mounts a Secret: volume %s", w.Name, v.Name)
+				}
+			}
+		}
+	})
+}
 
 // Two of everything that a pod with devices waits for, on different nodes, of which one at a time may be evicted.
 func TestTwoOfEach(t *testing.T) {

@@ -81,7 +81,7 @@ func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool
 	if _, err := maps.Update(ctx, m, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	if err := haveVolumesUpdated(ctx, s, kind.Worker); err != nil {
+	if err := haveVolumesUpdated(ctx, s, "phasegpu-device-plugin", kind.Worker); err != nil {
 		return err
 	}
 	err = stack.Within(ctx, 3*time.Minute, fmt.Sprintf("the extender knows that %s is healthy: %t", card, healthy), func(ctx context.Context) error {
@@ -98,15 +98,15 @@ func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool
 	return err
 }
 
-// haveVolumesUpdated makes kubelet look at a node's device plugin: it brings changes of a ConfigMap to a pod when
-// it next does, which is within a minute or so, and at once when the pod itself changes.
-func haveVolumesUpdated(ctx context.Context, s *kind.Story, node string) error {
-	pods, err := s.Cluster.SystemPods(ctx, "phasegpu-device-plugin")
+// haveVolumesUpdated makes kubelet look at a workload's pods, of one node or of all: it brings changes of a ConfigMap or
+// Secret to a pod when it next does, which is within a minute or so, and at once when the pod itself changes.
+func haveVolumesUpdated(ctx context.Context, s *kind.Story, workload, node string) error {
+	pods, err := s.Cluster.SystemPods(ctx, workload)
 	if err != nil {
 		return err
 	}
 	for _, pod := range pods {
-		if pod.Spec.NodeName != node {
+		if node != "" && pod.Spec.NodeName != node {
 			continue
 		}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.phasegpu.io/look":%q}}}`, time.Now().Format(time.RFC3339Nano))

@@ -134,12 +134,12 @@ func runsOn(s *kind.Story, pod *corev1.Pod) {
 }
 
 // script runs a script of kind/.
-func script(ctx context.Context, s *kind.Story, name string) error {
+func script(ctx context.Context, s *kind.Story, name string, args ...string) error {
 	began := time.Now()
-	out, err := exec.CommandContext(ctx, filepath.Join(s.Cluster.Root, "kind", name)).CombinedOutput()
+	out, err := exec.CommandContext(ctx, filepath.Join(s.Cluster.Root, "kind", name), args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("kind/%s: %w\n%s", name, err, out)
 	}
-	s.Tell("kind/%s: %.0f s", name, time.Since(began).Seconds())
+	s.Tell("kind/%s: %.0f s", strings.Join(append([]string{name}, args...), " "), time.Since(began).Seconds())
 	return nil
 }
