@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,10 @@ func TestLookAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: "n", Name: "x"}
 		client := fake.NewClientset(&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta})
+		var away atomic.Bool
+		client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return away.Load(), nil, errors.New("API server is away")
+		})
 		name := selfsigned.Name{Namespace: "n", Name: "x"}
 		core, logs := observer.New(zap.DebugLevel)
 		ended := make(chan error, 1)
@@ -46,12 +51,11 @@ func TestLookAfter(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour) // of the bubble's clock
 		}
+		synctest.Wait()
 		if logs.Len() != 7 { // the first; and two of which each was announced, then shown, and the one before taken out at its end
 			t.Errorf("the log has %d lines: %v", logs.Len(), logs.All())
 		}
-		client.PrependReactor("get", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("API server is away")
-		})
+		away.Store(true)
 		if err := <-ended; err == nil {
 			t.Error("it ended without an error")
 		}
