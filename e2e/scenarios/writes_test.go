@@ -37,6 +37,8 @@ func TestWrites(t *testing.T) {
 		all := createAtOnce(t, s, pods, func(i int) *corev1.Pod {
 			pod := stack.NewPod("writes", fmt.Sprintf("%s-%02d", name, i), stack.Init("load", init...), stack.App("app", app...))
 			pod.Spec.SchedulerName = stack.SchedulerName
+			// Packed, they would contend for the last place of a node.
+			pod.Annotations = map[string]string{"hami.io/node-scheduler-policy": "spread"}
 			return pod
 		})
 		for _, pod := range all {
