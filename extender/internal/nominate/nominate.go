@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // Set is the pods that are nominated, and the bound ones that are being deleted, for whose end they wait. It may be
@@ -67,7 +68,7 @@ func (s *Set) Synced() bool {
 // Observe is told of a pod: whether it is nominated, it says itself.
 func (s *Set) Observe(pod *corev1.Pod) {
 	p, err := ask.Read(pod, s.Defaults)
-	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || kube.Status(pod).Terminal {
 		s.forget(string(pod.UID)) // of a pod that cannot be read its own Filter tells
 		return
 	}

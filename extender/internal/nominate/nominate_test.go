@@ -164,15 +164,17 @@ func TestEnds(t *testing.T) {
 	s.forget("r")
 	s.forget("r")
 	deleted, cleared, plain, unreadable := pod("s", 200, "d", 1, 1), pod("s", 200, "", 1, 1), pod("s", 200, "d", 1, 1), pod("s", 200, "d", 1, 1)
+	failed := pod("s", 200, "d", 1, 1)
+	failed.Status.Phase = corev1.PodFailed // which leaves the rest of the status as it is
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	plain.Spec.InitContainers, plain.Spec.Containers = nil, nil
 	unreadable.Annotations = map[string]string{"hami.io/gpu-scheduler-policy": "tetris"}
-	for _, last := range []*corev1.Pod{deleted, cleared, plain, unreadable} {
+	for _, last := range []*corev1.Pod{deleted, cleared, plain, unreadable, failed} {
 		s.Observe(pod("s", 200, "d", 1, 1))
 		s.Observe(last)
 		s.Observe(last)
 	}
-	if want := []string{"a", "b", "c", "d", "d", "d", "d"}; !slices.Equal(ended, want) {
+	if want := []string{"a", "b", "c", "d", "d", "d", "d", "d"}; !slices.Equal(ended, want) {
 		t.Errorf("%v ended, want %v", ended, want)
 	}
 	s.Bound("x", deleted)
