@@ -108,3 +108,14 @@ func TestTwoNominatedToOneNode(t *testing.T) {
 	}
 	s.want(t)
 }
+
+// One that was nominated when it was refused and is no more: those who never were are not taken for its likes.
+func TestNominatedNoMore(t *testing.T) {
+	s := newShop("n")
+	s.hold("h", "n", 9000)
+	s.refuse(read(t, nominated("a", "n", 11000)), "n")
+	s.refuse(read(t, nominated("b", "", 6000)), "n")
+	s.kept.Observe(nominated("c", "n", 6000))
+	s.leave("h")
+	s.want(t)
+}

@@ -99,14 +99,14 @@ type scope struct {
 // before is the same for pods before whom the same nominated ones come.
 type before struct {
 	priority int32
-	uid      string // of a pod that is nominated itself
+	uid      string // of a pod that is nominated itself, or was when it was refused
 }
 
 // claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
 // until it is bound, of which its watch tells.
 func (t *trial) claims(p *ask.Pod) *nominate.Claims {
 	at := before{priority: p.Priority}
-	if t.nominated.Has(p.UID) {
+	if p.Nominated != "" || t.nominated.Has(p.UID) {
 		at.uid = p.UID
 	}
 	if t.before[at] == nil {
