@@ -2,8 +2,8 @@
 // server shows one that its clients do not trust yet.
 //
 // There is no key of a CA to keep: a certificate that is due gets a successor, which is first added to what
-// clients trust, and is shown by a later run, when it has been there for an hour. What a run does follows from
-// what it finds, so it may be repeated, or end half way, at any time.
+// clients trust, and is shown by a later run, when it has been there for an hour; one that was kept but never got
+// there is replaced. What a run does follows from what it finds, so it may be repeated, or end half way, at any time.
 package selfsigned
 
 import (
@@ -51,9 +51,9 @@ func Advance(s State, host string, now time.Time) (State, error) {
 		s.Current, err = issue(host, now)
 		s.Next = Pair{}
 	case !due(current, now):
-	case next == nil || due(next, now):
-		s.Next, err = issue(host, now)
-	case slices.ContainsFunc(certificates(s.Trusted), next.Equal) && now.After(next.NotBefore.Add(skew+settling)):
+	case next == nil || due(next, now) || !slices.ContainsFunc(certificates(s.Trusted), next.Equal):
+		s.Next, err = issue(host, now) // its age is how long it has been trusted
+	case now.After(next.NotBefore.Add(skew + settling)):
 		s.Current, s.Next = s.Next, Pair{}
 	}
 	s.Trusted = trusted(now, s.Trusted, s.Current.Cert, s.Next.Cert)
