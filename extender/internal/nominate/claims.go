@@ -12,12 +12,35 @@ import (
 
 // Claims are the pods that come before one pod, by the nodes to which they were nominated. The zero Claims are none.
 type Claims struct {
-	pods   map[string][]*ask.Pod
-	ending []string // UIDs of pods that are being deleted
+	pods   map[string][]*ask.Pod // the first first; also some who do not come before the pod
+	pod    *ask.Pod              // nil for nobody, before whom all of them come
+	ending []string              // UIDs of pods that are being deleted
+}
+
+// Before returns those of the claims that come before a pod, of which all must be here who are of its priority or a
+// higher one. Of two pods of the same priority that are nominated to one node, only one comes before the other, or both
+// would wait for ever. It shares what it can: there may be thousands nominated, and each is asked about.
+func (c Claims) Before(p *ask.Pod) Claims {
+	c.pod = p
+	return c
 }
 
 // On returns those who were nominated to a node, the first first.
-func (c Claims) On(node string) []*ask.Pod { return c.pods[node] }
+func (c Claims) On(node string) []*ask.Pod {
+	all, p := c.pods[node], c.pod
+	if p == nil {
+		return all
+	}
+	itself := func(q *ask.Pod) bool { return q.UID == p.UID }
+	own := p.Nominated == node || p.Nominated == "" && slices.ContainsFunc(all, itself) // since the pod was read
+	behind := func(q *ask.Pod) bool {
+		return itself(q) || own && q.Priority == p.Priority && p.UID < q.UID
+	}
+	if !slices.ContainsFunc(all, behind) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), behind)
+}
 
 // Without returns the claims as they would be if pods of these UIDs were gone.
 func (c Claims) Without(uids ...string) Claims {
@@ -48,7 +71,7 @@ func (c Claims) Of(s *placement.Scratch, v *ledger.View) []Claim {
 	}
 	rest := v.Without(c.ending...)
 	var claims []Claim
-	for _, q := range c.pods[v.Name] {
+	for _, q := range c.On(v.Name) {
 		allocation, refusal := q.Place(s, Beside(rest, claims))
 		if refusal.Reason != "" {
 			continue

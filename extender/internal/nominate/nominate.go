@@ -119,24 +119,19 @@ func (s *Set) Has(uid string) bool {
 	return s.pods[uid] != nil
 }
 
-// Before returns the claims of those who come before a pod: of a higher priority, or of the same. Of two pods of the
-// same priority that are nominated to one node, only one comes before the other, or both would wait for ever.
-func (s *Set) Before(p *ask.Pod) Claims {
+// Before returns the claims of those who come before a pod.
+func (s *Set) Before(p *ask.Pod) Claims { return s.From(p.Priority).Before(p) }
+
+// From returns the claims of all who are of a priority or a higher one.
+func (s *Set) From(priority int32) Claims {
 	if s == nil {
 		return Claims{}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	own := p.Nominated
-	if known := s.pods[p.UID]; own == "" && known != nil {
-		own = known.Nominated // since the pod was read
-	}
 	var c Claims
 	for uid, q := range s.pods {
-		if uid == p.UID || q.Priority < p.Priority || s.Booked(uid) {
-			continue
-		}
-		if q.Priority == p.Priority && q.Nominated == own && p.UID < uid {
+		if q.Priority < priority || s.Booked(uid) {
 			continue
 		}
 		if c.pods == nil {

@@ -141,7 +141,7 @@ func TestNominatedSinceItWasRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(s.Before(p).pods["n"]); got != want || !s.Has(uid) {
+		if got := len(s.Before(p).On("n")); got != want || !s.Has(uid) {
 			t.Errorf("%d come before %s, want %d; it is nominated: %t", got, uid, want, s.Has(uid))
 		}
 	}
@@ -217,7 +217,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(len(s.Before(p).pods["n"])); got != "1" {
+	if got := fmt.Sprint(len(s.Before(p).On("n"))); got != "1" {
 		t.Errorf("%s claims", got)
 	}
 	if err := client.CoreV1().Pods("ns").Delete(ctx, "q", metav1.DeleteOptions{}); err != nil {

@@ -1,6 +1,8 @@
 package wake
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -118,4 +120,27 @@ func TestNominatedNoMore(t *testing.T) {
 	s.kept.Observe(nominated("c", "n", 6000))
 	s.leave("h")
 	s.want(t)
+}
+
+// As after a large job has had as many evicted: what is known of the nominated is not known once for each of them.
+func TestManyNominated(t *testing.T) {
+	const many = 1000
+	nodes := make([]string, many)
+	for i := range nodes {
+		nodes[i] = fmt.Sprint("n", i)
+	}
+	s := newShop(nodes...)
+	for i, node := range nodes {
+		s.hold(fmt.Sprint("h", i), node, 9000)
+		s.refuse(read(t, nominated(fmt.Sprint("p", i), "", 6000)), nodes...)
+		s.kept.Observe(nominated(fmt.Sprint("p", i), node, 6000))
+	}
+	s.leave("h7")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.want(t, "p7")
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 20 {
+		t.Errorf("a pass over %d nominated pods took %d MiB", many, n)
+	}
 }

@@ -25,7 +25,7 @@ func (r *Refused) pass() (tries int) {
 	r.dirty = release{}
 	waiting := slices.Collect(maps.Values(r.pods))
 	claims := slices.Collect(maps.Values(r.claims))
-	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, before: map[before]*nominate.Claims{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
+	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, kept: map[int32]nominate.Claims{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
 	released := set{}
 	for node := range what.nodes {
 		if id, ok := r.nodes.ids[node]; ok {
@@ -83,7 +83,7 @@ type trial struct {
 	nodes   map[string]*ledger.View // copies with Held of their own
 	room    map[string]int
 	tries   int
-	before  map[before]*nominate.Claims
+	kept    map[int32]nominate.Claims // by priority, from which on
 	kinds   map[kind]*memo
 	takes   int
 	taken   map[scope]map[string]ledger.Charge
@@ -96,31 +96,36 @@ type scope struct {
 	ledger.Scope
 }
 
+// claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
+// until it is bound, of which its watch tells.
+func (t *trial) claims(p *ask.Pod) nominate.Claims {
+	kept, known := t.kept[p.Priority]
+	if !known {
+		kept = t.nominated.From(p.Priority)
+		t.kept[p.Priority] = kept
+	}
+	return kept.Before(p)
+}
+
 // before is the same for pods before whom the same nominated ones come.
 type before struct {
 	priority int32
 	uid      string // of a pod that is nominated itself, or was when it was refused
 }
 
-// claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
-// until it is bound, of which its watch tells.
-func (t *trial) claims(p *ask.Pod) *nominate.Claims {
+func (t *trial) beforeWhom(p *ask.Pod) before {
 	at := before{priority: p.Priority}
 	if p.Nominated != "" || t.nominated.Has(p.UID) {
 		at.uid = p.UID
 	}
-	if t.before[at] == nil {
-		claims := t.nominated.Before(p)
-		t.before[at] = &claims
-	}
-	return t.before[at]
+	return at
 }
 
 // kind is the same for pods that fit the same nodes and are charged to the same quotas.
 type kind struct {
 	scope
-	shape  string
-	claims *nominate.Claims
+	shape string
+	before
 }
 
 // memo is what is known of a kind of pods, so that not each of thousands needs be tried. Room only becomes less
@@ -154,7 +159,7 @@ func (t *trial) survive(p *ask.Pod) {
 // would hold. It returns the node, "" for none.
 func (t *trial) fits(p *refused, nodes set) string {
 	defer t.survive(p.pod)
-	k := kind{scopeOf(p.pod), p.pod.Shape, t.claims(p.pod)}
+	k := kind{scopeOf(p.pod), p.pod.Shape, t.beforeWhom(p.pod)}
 	m := t.kinds[k]
 	if m == nil {
 		m = &memo{}

@@ -47,7 +47,7 @@ type Book interface {
 // Nominated are the pods that kube-scheduler has nominated (package nominate).
 type Nominated interface {
 	Has(uid string) bool
-	Before(p *ask.Pod) nominate.Claims
+	From(priority int32) nominate.Claims
 }
 
 // Refused remembers refused pods. Its methods may be called from any goroutine.
