@@ -3,7 +3,6 @@ package ask
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
@@ -32,26 +31,28 @@ func Clauses(s *placement.Selector) []Clause {
 	return all
 }
 
-// mostTold is how many bytes of an annotation's value are told: it is its author's to fill.
+// mostTold is how many bytes of an annotation's value are told, quoted: it is its author's to fill, and Filter tells it
+// once for each node.
 const mostTold = 60
 
 // String gives the annotation and its value, quoted, the end of a long one left out.
 func (c Clause) String() string {
-	var text strings.Builder
+	told := []byte(c.Annotation + ` "`)
+	most := len(told) + mostTold
 	for i, v := range c.Values {
 		if i > 0 {
-			text.WriteByte(',')
+			v = "," + v
 		}
-		if left := mostTold - text.Len(); len(v) > left {
-			for left = max(left, 0); left > 0 && !utf8.RuneStart(v[left]); {
-				left--
+		for _, r := range v {
+			quoted := strconv.Quote(string(r))
+			quoted = quoted[1 : len(quoted)-1]
+			if len(told)+len(quoted) > most {
+				return string(told) + `…"`
 			}
-			text.WriteString(v[:left] + "…")
-			break
+			told = append(told, quoted...)
 		}
-		text.WriteString(v)
 	}
-	return c.Annotation + " " + strconv.Quote(text.String())
+	return string(append(told, '"'))
 }
 
 // Selectors tells the annotations by which the pod selects devices, "" when there are none.

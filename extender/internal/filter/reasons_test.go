@@ -175,6 +175,7 @@ func TestSelectorsAreTold(t *testing.T) {
 		{map[string]string{"nvidia.com/nouse-gpuuuid": "G-n0,G-n2", "nvidia.com/nouse-gputype": "T4"}, `nvidia.com/nouse-gpuuuid "G-n0,G-n2" and nvidia.com/nouse-gputype "T4"`},
 		{map[string]string{"nvidia.com/use-gpuuuid": "a\nb"}, `nvidia.com/use-gpuuuid "a\nb"`},
 		{map[string]string{"nvidia.com/use-gputype": "A100," + long}, `nvidia.com/use-gputype "A100,` + long[:54] + `…"`},
+		{map[string]string{"nvidia.com/use-gputype": strings.Repeat("\x01", 60)}, `nvidia.com/use-gputype "` + strings.Repeat(`\x01`, 15) + `…"`},
 	} {
 		pod := threePhases("p", 1000, 1000, 1000)
 		pod.Annotations = test.annotations
@@ -187,7 +188,7 @@ func TestSelectorsAreTold(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if n := d.counted["GPUs excluded by the pod's selectors"]; n != 12 {
+	if n := d.counted["GPUs excluded by the pod's selectors"]; n != 15 {
 		t.Errorf("%d are counted: %v", n, d.counted)
 	}
 }
