@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
@@ -76,7 +77,11 @@ func (c *CA) publish(ctx context.Context) error {
 		m.Data = map[string]string{}
 	}
 	m.Data[Key] = string(ca)
-	if _, err := maps.Update(ctx, m, metav1.UpdateOptions{}); err != nil {
+	_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
+	switch {
+	case apierrors.IsConflict(err):
+		return nil // another replica was faster: the next look tells
+	case err != nil:
 		return fmt.Errorf("ConfigMap %s/%s, which is to have the CA: %w", c.Namespace, c.Name, err)
 	}
 	c.Log.Info("callers are told the CA", zap.String("configMap", c.Namespace+"/"+c.Name), zap.String("file", c.File))

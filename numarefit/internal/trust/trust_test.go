@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -28,7 +29,7 @@ import (
 const namespace, name = "phasegpu-node", "phasegpu-numarefit-ca"
 
 // A CA that comes late, is replaced, or is written over by somebody else ends up in the ConfigMap; what is no CA does
-// not, and of each reason there is one line.
+// not, and of each reason there is one line. Of another replica that was faster there is none.
 func TestKeep(t *testing.T) {
 	first, second := certificate(t), certificate(t)
 	file := filepath.Join(t.TempDir(), Key)
@@ -39,6 +40,11 @@ func TestKeep(t *testing.T) {
 		away := false
 		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return away, nil, errors.New("the API server is away")
+		})
+		faster := true // another replica, once
+		client.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			defer func() { faster = false }()
+			return faster, nil, apierrors.NewConflict(corev1.Resource("configmaps"), name, errors.New("it has changed"))
 		})
 		core, logs := observer.New(zap.InfoLevel)
 		ctx, stop := context.WithCancel(t.Context())
