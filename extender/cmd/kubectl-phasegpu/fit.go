@@ -23,7 +23,8 @@ Usage:
   kubectl phasegpu fit -f PODS                nodes, bound pods and quotas from the cluster
 
 -f gives the pods; anything with a pod template counts as one pod, whatever its replicas. Bound pods and
-quotas may be in either file; pods without a node in --nodes are left alone.
+quotas may be in either file; pods without a node in --nodes are left alone, but what nominated ones of the same or a
+higher priority are going to hold is kept for them (status.nominatedNodeName).
 
 In JSON a pod that fits nowhere has node and allocation null, and only such a pod has reasons.
 `
