@@ -215,7 +215,7 @@ func (r *Report) sum(q *query) {
 		r.note("the extender has booked it on node %s and its Binding is on its way", n)
 	}
 	if node := q.Pod.Status.NominatedNodeName; node != "" {
-		r.note("kube-scheduler has evicted others for it on node %s (status.nominatedNodeName), where its room is kept from pods of lower priority", node)
+		r.note("kube-scheduler has evicted others for it on node %s (status.nominatedNodeName), where its room is kept from pods of the same priority or a lower one", node)
 	}
 	if said := unscheduled(q.Pod); said != "" {
 		r.note("kube-scheduler said last: %s", said)
