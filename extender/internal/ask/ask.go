@@ -41,13 +41,18 @@ type Defaults struct {
 	Release                  phase.Release
 }
 
+// Priority returns a pod's priority, 0 where admission has set none.
+func Priority(pod *corev1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
 // Read reads a pod. The error names the offending annotation or container.
 func Read(pod *corev1.Pod, d Defaults) (*Pod, error) {
 	p := &Pod{UID: string(pod.UID), Namespace: pod.Namespace, Name: pod.Name}
-	if pod.Spec.Priority != nil {
-		p.Priority = *pod.Spec.Priority
-	}
-	p.Nominated = pod.Status.NominatedNodeName
+	p.Priority, p.Nominated = Priority(pod), pod.Status.NominatedNodeName
 	if !kube.Asks(&pod.Spec) {
 		return p, nil
 	}

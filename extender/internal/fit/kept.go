@@ -46,10 +46,7 @@ func (k *kept) observe(pod *corev1.Pod) {
 
 // facing has views be those for a pod.
 func (k *kept) facing(pod *corev1.Pod) {
-	p := &ask.Pod{UID: uid(pod), Nominated: pod.Status.NominatedNodeName}
-	if pod.Spec.Priority != nil {
-		p.Priority = *pod.Spec.Priority
-	}
+	p := &ask.Pod{UID: uid(pod), Priority: ask.Priority(pod), Nominated: pod.Status.NominatedNodeName}
 	k.before, k.views = k.set.Before(p), map[string]view{}
 }
 

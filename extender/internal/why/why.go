@@ -13,6 +13,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/explain"
 	"github.com/phasegpu/phasegpu/extender/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/internal/page"
@@ -243,19 +244,12 @@ func (q *query) lower() int {
 			continue
 		}
 		for _, e := range q.Cluster.View(node).Pods {
-			if other := q.Cluster.Pod(e); other != nil && len(e.Reserved.Devices) > 0 && priority(other) < priority(q.Pod) {
+			if other := q.Cluster.Pod(e); other != nil && len(e.Reserved.Devices) > 0 && ask.Priority(other) < ask.Priority(q.Pod) {
 				count++
 			}
 		}
 	}
 	return count
-}
-
-func priority(pod *corev1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
 }
 
 // unscheduled returns what kube-scheduler wrote last about a pod that it could not place.
