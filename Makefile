@@ -81,11 +81,11 @@ test: ## Run every test with the race detector; builds the control plane first w
 
 .PHONY: test-page
 test-page: ## Try the extender's page in a browser; needs Chromium (Debian's package chromium).
-	@$(TEST) -tags page -count=1 ./extender/internal/page/browser | go run ./hack/testcount
+	@$(TEST) -tags page -count=1 ./extender/internal/ui/browser | go run ./hack/testcount
 
 .PHONY: screenshot
 screenshot: ## Take the pictures of the page that the README shows; needs Chromium.
-	@go test -tags page -count=1 -run '^TestPictures$$' ./extender/internal/page/browser -pictures='$(CURDIR)/docs'
+	@go test -tags page -count=1 -run '^TestPictures$$' ./extender/internal/ui/browser -pictures='$(CURDIR)/docs'
 
 .PHONY: verify
 verify: ## Check all that is not a test: generated code, modules, imports, manifests, format, lint.

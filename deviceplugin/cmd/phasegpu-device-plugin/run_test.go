@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/fakekubelet"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
@@ -115,7 +115,7 @@ func TestServe(t *testing.T) {
 		t.Error("devices are offered that no kubelet would allocate")
 	}
 	await.Until(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
-	k, err := standin.New(p.dir, "nvidia.com/gpu")
+	k, err := fakekubelet.New(p.dir, "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,14 +179,14 @@ func placed() *corev1.Pod {
 func TestOffersWhatKubeletAllocates(t *testing.T) {
 	p := start(t, "--isolation=none")
 	offered := func() bool { return strings.Contains(p.annotation(), `"health":true`) }
-	k, err := standin.New(p.dir, "nvidia.com/gpu")
+	k, err := fakekubelet.New(p.dir, "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
 	}
 	await.Until(t, "devices are offered", offered)
 	k.Stop()
 	await.Until(t, "devices are withdrawn with kubelet", func() bool { return !offered() })
-	if k, err = standin.New(p.dir, "nvidia.com/gpu"); err != nil {
+	if k, err = fakekubelet.New(p.dir, "nvidia.com/gpu"); err != nil {
 		t.Fatal(err)
 	}
 	defer k.Stop()

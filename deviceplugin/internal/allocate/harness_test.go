@@ -18,11 +18,11 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/fakekubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
-	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // node is a stand-in kubelet, the plugin on its sockets, and an API server that knows pods.
 type node struct {
-	*standin.Kubelet
+	*fakekubelet.Kubelet
 	t       *testing.T
 	dir     string
 	devices *inventory.Current
@@ -82,7 +82,7 @@ func newNode(t *testing.T, replicas int) *node {
 func (n *node) startKubelet() {
 	n.t.Helper()
 	var err error
-	if n.Kubelet, err = standin.New(n.dir, gpus); err != nil {
+	if n.Kubelet, err = fakekubelet.New(n.dir, gpus); err != nil {
 		n.t.Fatal(err)
 	}
 }

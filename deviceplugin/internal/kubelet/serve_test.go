@@ -14,9 +14,9 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/fakekubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
-	"github.com/phasegpu/phasegpu/deviceplugin/internal/standin"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
@@ -64,9 +64,9 @@ func start(t *testing.T, devices ...device.Device) (dir string, current *invento
 	return dir, current, server
 }
 
-func newKubelet(t *testing.T, dir string) *standin.Kubelet {
+func newKubelet(t *testing.T, dir string) *fakekubelet.Kubelet {
 	t.Helper()
-	k, err := standin.New(dir, resource)
+	k, err := fakekubelet.New(dir, resource)
 	if err != nil {
 		t.Fatal(err)
 	}

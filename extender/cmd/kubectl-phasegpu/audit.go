@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/audit"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/audit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 )
 
 const auditUsage = `Compares the books of the extenders, the leading one's and the others', with a recomputation from the

@@ -14,9 +14,9 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/audit"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
-	"github.com/phasegpu/phasegpu/extender/internal/page"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/audit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -38,7 +38,7 @@ func books(t *testing.T) string {
 	for _, pod := range state.Pods {
 		book.Observe(kube.LedgerPod(pod.Pod, phase.PerInit))
 	}
-	text, err := json.Marshal(page.Read(1, phase.PerInit, book, nil))
+	text, err := json.Marshal(ui.Read(1, phase.PerInit, book, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/phasegpu/phasegpu/extender/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 	"github.com/phasegpu/phasegpu/gen/baseline"
 )
 

@@ -18,8 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/phasegpu/phasegpu/extender/internal/input"
-	"github.com/phasegpu/phasegpu/extender/internal/page"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
 )
 
 // What the extenders' manifests call them, and where they show their books.
@@ -33,7 +33,7 @@ const (
 type source struct {
 	name   string
 	leads  bool
-	page   func(context.Context) (*page.Ledger, error)
+	page   func(context.Context) (*ui.Ledger, error)
 	pauses []time.Duration // between looks
 }
 
@@ -72,7 +72,7 @@ func (c *cluster) extenders(ctx context.Context, namespace string) ([]source, []
 		}
 		found = append(found, source{
 			name: "Pod " + namespace + "/" + pod.Name, leads: pod.Name == holder, pauses: whileItMoves(),
-			page: func(ctx context.Context) (*page.Ledger, error) {
+			page: func(ctx context.Context) (*ui.Ledger, error) {
 				body, err := c.client.Pods(namespace).ProxyGet("", pod.Name, extenderPort, ledgerPath, nil).DoRaw(ctx)
 				if err != nil {
 					return nil, fmt.Errorf("its books cannot be read: %w", err)
@@ -108,7 +108,7 @@ func fromElsewhere(where string, stdin io.Reader) ([]source, error) {
 	s := source{name: where}
 	if strings.HasPrefix(where, "http://") || strings.HasPrefix(where, "https://") {
 		s.pauses = whileItMoves()
-		s.page = func(ctx context.Context) (*page.Ledger, error) { return fetch(ctx, where) }
+		s.page = func(ctx context.Context) (*ui.Ledger, error) { return fetch(ctx, where) }
 		return []source{s}, nil
 	}
 	in := stdin
@@ -126,11 +126,11 @@ func fromElsewhere(where string, stdin io.Reader) ([]source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
-	s.page = func(context.Context) (*page.Ledger, error) { return l, nil }
+	s.page = func(context.Context) (*ui.Ledger, error) { return l, nil }
 	return []source{s}, nil
 }
 
-func fetch(ctx context.Context, url string) (*page.Ledger, error) {
+func fetch(ctx context.Context, url string) (*ui.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -151,7 +151,7 @@ func fetch(ctx context.Context, url string) (*page.Ledger, error) {
 // maxLedger bounds a page: 40,000 pods are about 20 MB.
 const maxLedger = 1 << 28
 
-func decodeLedger(in io.Reader) (*page.Ledger, error) {
+func decodeLedger(in io.Reader) (*ui.Ledger, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxLedger+1))
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func decodeLedger(in io.Reader) (*page.Ledger, error) {
 	if len(text) > maxLedger {
 		return nil, fmt.Errorf("larger than %d MiB: that is no extender's %s", maxLedger>>20, ledgerPath)
 	}
-	var l page.Ledger
+	var l ui.Ledger
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, fmt.Errorf("this is no extender's %s: %w", ledgerPath, err)
 	}

@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/explain"
-	"github.com/phasegpu/phasegpu/extender/internal/fit"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 )
 
 const clusterState = `

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/phasegpu/phasegpu/extender/internal/explain"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
-	"github.com/phasegpu/phasegpu/extender/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
 const explainUsage = `Explains pods: what each container asks for, the phases the pod passes through and who is alive in

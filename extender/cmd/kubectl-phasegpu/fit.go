@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/fit"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 )
 
 const fitUsage = `Places pods one after the other, in the order of the files, and says for each the node and devices,

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/phasegpu/phasegpu/extender/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
 // Set by the linker (-X main.version=… -X main.commit=…).

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/phasegpu/phasegpu/extender/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")

@@ -17,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/input"
-	"github.com/phasegpu/phasegpu/extender/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
 // options are the flags that the commands share.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/refit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/refit"
 	decision "github.com/phasegpu/phasegpu/gen/refit"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/timeline"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/timeline"
 )
 
 const timelineUsage = `Tells the phases of a pod as they pass: which containers run in each, what they hold of which device, what has

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/timeline"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/timeline"
 )
 
 // vector is one example of core/testdata/vectors: a pod and what explain must say about it.

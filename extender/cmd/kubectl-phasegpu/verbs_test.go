@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/phasegpu/phasegpu/extender/internal/page"
-	"github.com/phasegpu/phasegpu/extender/internal/render"
-	"github.com/phasegpu/phasegpu/extender/internal/top"
-	"github.com/phasegpu/phasegpu/extender/internal/why"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/top"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
 )
 
 // withBooks are a leading extender's books, changed.
-func withBooks(t *testing.T, change func(*page.Ledger)) extenders {
-	var l page.Ledger
+func withBooks(t *testing.T, change func(*ui.Ledger)) extenders {
+	var l ui.Ledger
 	if err := json.Unmarshal([]byte(books(t)), &l); err != nil {
 		t.Fatal(err)
 	}
@@ -43,21 +43,21 @@ func TestWhyOnACluster(t *testing.T) {
 	}{
 		{"no extender", extenders{}, []string{"waiting"}, 1, why.Waiting, "API server",
 			[]string{"spec.schedulerName is default-scheduler", `"fits": [`, "how many pods wait at GPU gates is not known: the leading extender cannot be found by its Lease"}},
-		{"an extender", withBooks(t, func(*page.Ledger) {}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"gates": []`}},
-		{"a gate with a pod inside", withBooks(t, func(l *page.Ledger) {
-			l.Gates = []page.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 2, ShutSeconds: 3}}
+		{"an extender", withBooks(t, func(*ui.Ledger) {}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"gates": []`}},
+		{"a gate with a pod inside", withBooks(t, func(l *ui.Ledger) {
+			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 2, ShutSeconds: 3}}
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"waiting": 2`, `"refusals": []`}},
-		{"a deep queue", withBooks(t, func(l *page.Ledger) {
-			l.Gates = []page.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 8, ShutSeconds: 3}}
+		{"a deep queue", withBooks(t, func(l *ui.Ledger) {
+			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 8, ShutSeconds: 3}}
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has too many pods waiting (inside: ml/x for 3 s; 8 waiting)"}},
-		{"a gate that is shut for long", withBooks(t, func(l *page.Ledger) {
-			l.Gates = []page.Gate{{Node: "node-1", Inside: []string{"ml/x"}, ShutSeconds: 31}}
+		{"a gate that is shut for long", withBooks(t, func(l *ui.Ledger) {
+			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, ShutSeconds: 31}}
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"kubelet does not report on a pod bound to it"}},
-		{"booked already", withBooks(t, func(l *page.Ledger) {
-			l.Nodes[0].Pods = append(l.Nodes[0].Pods, page.Pod{UID: "u2", Namespace: "ml", Name: "waiting", Assumed: true})
+		{"booked already", withBooks(t, func(l *ui.Ledger) {
+			l.Nodes[0].Pods = append(l.Nodes[0].Pods, ui.Pod{UID: "u2", Namespace: "ml", Name: "waiting", Assumed: true})
 		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has booked it on node node-1 and its Binding is on its way"}},
 		{"placed", extenders{}, []string{"running"}, 0, why.Placed, "API server", []string{"GPU gate of node node-1"}},
-		{"another namespace", withBooks(t, func(*page.Ledger) {}), []string{"other", "-n", "team"}, 1, why.Waiting, "extender", []string{`"quotas": []`}},
+		{"another namespace", withBooks(t, func(*ui.Ledger) {}), []string{"other", "-n", "team"}, 1, why.Waiting, "extender", []string{`"quotas": []`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"why", "--extender-namespace", "gpus", "--kubeconfig", kubeconfig(t, c.e.serve(t)), "--context", "test", "-o", "json"}, c.args...)
@@ -125,7 +125,7 @@ func TestTopOnACluster(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitFine || stderr != "" {
 		t.Fatalf("%v, exit code %d, %s", err, code, stderr)
 	}
-	held := page.Amount{Slots: 1, MemoryMiB: 10000}
+	held := ui.Amount{Slots: 1, MemoryMiB: 10000}
 	want := []top.Namespace{
 		{Name: "ml", Family: "NVIDIA", Pods: 1, Waiting: 1, Reserved: held, Steady: held, Limits: []top.Limit{{Quota: "gpus", Resource: "limits.nvidia.com/gpumem", Used: 10000, Max: 20000}}},
 		{Name: "team", Family: "NVIDIA", Waiting: 1, Limits: []top.Limit{}},

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/fit"
-	"github.com/phasegpu/phasegpu/extender/internal/page"
-	"github.com/phasegpu/phasegpu/extender/internal/why"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -74,8 +74,8 @@ type world struct {
 	pods   []*corev1.Pod
 	quotas []*corev1.ResourceQuota
 	inside []why.Inside
-	books  *page.Ledger // the leading extender's, nil when they are not known
-	blind  error        // why they are not
+	books  *ui.Ledger // the leading extender's, nil when they are not known
+	blind  error      // why they are not
 }
 
 // world reads the files, or asks the cluster.
@@ -153,7 +153,7 @@ func (c *cluster) world(ctx context.Context, name, system string) (*world, error
 const askTime = 5 * time.Second
 
 // leading returns the books of the leading extender.
-func (c *cluster) leading(ctx context.Context, namespace string) (*page.Ledger, error) {
+func (c *cluster) leading(ctx context.Context, namespace string) (*ui.Ledger, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	extenders, _, err := c.extenders(ctx, namespace)

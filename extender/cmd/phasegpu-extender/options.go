@@ -12,8 +12,8 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/notice"
+	"github.com/phasegpu/phasegpu/extender/internal/events"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // options are the command line.
@@ -24,9 +24,9 @@ type options struct {
 	listen, metricsListen     string
 	pprof                     bool
 	bindTimeout               time.Duration
-	defaults                  ask.Defaults
+	defaults                  podrequest.Defaults
 	preemptForDevices         bool
-	events                    []string // reasons, see package notice
+	events                    []string // reasons, see package events
 	leaseNamespace, leaseName string
 	identity                  string
 	logLevel                  string
@@ -34,7 +34,7 @@ type options struct {
 }
 
 func parse(args []string, out io.Writer) (*options, error) {
-	o := &options{events: notice.Reasons()}
+	o := &options{events: events.Reasons()}
 	f := flag.NewFlagSet("phasegpu-extender", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file; without it the pod's service account is used")
@@ -57,11 +57,11 @@ func parse(args []string, out io.Writer) (*options, error) {
 		return err
 	})
 	f.BoolVar(&o.preemptForDevices, "preempt-for-devices", false, "evict pods of lower priority for what a pod lacks of a device alone: with a kube-scheduler (1.38 or later) that asks extenders where it found no victims itself. An earlier one would try each node in vain, and say so")
-	f.Func("events", "reasons of events on pods, comma-separated; \"\" for none (default "+strings.Join(notice.Reasons(), ",")+")", func(text string) error {
+	f.Func("events", "reasons of events on pods, comma-separated; \"\" for none (default "+strings.Join(events.Reasons(), ",")+")", func(text string) error {
 		o.events = nil
 		for reason := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' || c == ' ' }) {
-			if !slices.Contains(notice.Reasons(), reason) {
-				return fmt.Errorf("%q is none of %s", reason, strings.Join(notice.Reasons(), ", "))
+			if !slices.Contains(events.Reasons(), reason) {
+				return fmt.Errorf("%q is none of %s", reason, strings.Join(events.Reasons(), ", "))
 			}
 			o.events = append(o.events, reason)
 		}

@@ -16,21 +16,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/events"
+	clientevents "k8s.io/client-go/tools/events"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/bind"
+	"github.com/phasegpu/phasegpu/extender/internal/events"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
-	"github.com/phasegpu/phasegpu/extender/internal/gauge"
-	"github.com/phasegpu/phasegpu/extender/internal/lead"
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
-	"github.com/phasegpu/phasegpu/extender/internal/notice"
-	"github.com/phasegpu/phasegpu/extender/internal/page"
+	"github.com/phasegpu/phasegpu/extender/internal/leaderelection"
+	"github.com/phasegpu/phasegpu/extender/internal/metrics"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/preempt"
+	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
-	"github.com/phasegpu/phasegpu/extender/internal/wake"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -68,7 +68,7 @@ func run(ctx context.Context, o *options) error {
 		return errors.Join(e.ready(), e.lead.Ready())
 	}
 	health := server.Health(ready, e.metrics.Registry,
-		func() any { return page.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) },
+		func() any { return ui.Read(e.feed.Seen(), o.defaults.Release, e.book, e.gate.States()) },
 		e.site(o))
 	if o.pprof {
 		health = server.Profiles(health)
@@ -95,15 +95,15 @@ func connect(o *options) (kubernetes.Interface, error) {
 type extender struct {
 	book      *ledger.Book
 	gate      *gate.Gate
-	refused   *wake.Refused
+	refused   *requeue.Refused
 	filter    *filter.Filter
 	preempt   *preempt.Preempt
-	nominated *nominate.Set
+	nominated *nominated.Set
 	binder    *bind.Binder
-	lead      *lead.Lead
+	lead      *leaderelection.Lead
 	feed      *kube.Feed
 	metrics   *server.Metrics
-	notices   *notice.Notices
+	notices   *events.Notices
 	log       *zap.Logger
 }
 
@@ -111,39 +111,39 @@ type extender struct {
 func assemble(ctx context.Context, o *options, client kubernetes.Interface, log *zap.Logger) *extender {
 	e := &extender{book: ledger.New(), metrics: server.NewMetrics(), log: log}
 	e.metrics.Begin(server.Labels{
-		Refusals: filter.Reasons(), Failures: bind.Reasons(), Changes: notice.Changes(), Events: notice.Reasons(), EventResults: notice.Results(),
+		Refusals: filter.Reasons(), Failures: bind.Reasons(), Changes: events.Changes(), Events: events.Reasons(), EventResults: events.Results(),
 	})
 	core := client.CoreV1()
 
 	// The gate tells of room and the wake-up asks for it; the one that is made first is told of the other.
-	var refused atomic.Pointer[wake.Refused]
+	var refused atomic.Pointer[requeue.Refused]
 	e.gate = gate.New(time.Now, func(node string) { refused.Load().Released(node, "") })
-	nudger := wake.NewNudger(core, time.Now, func(uid, result string) {
+	nudger := requeue.NewNudger(core, time.Now, func(uid, result string) {
 		e.metrics.Nudged(result)
 		if result == "gone" || result == "refused" {
 			e.refused.Unclaimed(uid)
 		}
 	}, log)
-	e.nominated = &nominate.Set{
+	e.nominated = &nominated.Set{
 		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
 		Ended: func(node string) { refused.Load().Released(node, "") },
 	}
-	e.refused = wake.New(e.book, e.nominated, e.gate.Room, nudger.Nudge, time.Now, log)
+	e.refused = requeue.New(e.book, e.nominated, e.gate.Room, nudger.Nudge, time.Now, log)
 	refused.Store(e.refused)
 
-	recent := ask.NewRecent(remembered)
+	recent := podrequest.NewRecent(remembered)
 	e.filter = &filter.Filter{
 		Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Refused: e.refused, Recent: recent,
 		Defaults: o.defaults, Count: e.metrics.Refused, Evicts: o.preemptForDevices,
 	}
 	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Defaults: o.defaults}
 	e.preempt.Pods, e.preempt.Budgets = preempt.Live(client)
-	e.lead = &lead.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
+	e.lead = &leaderelection.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
+	broadcaster := clientevents.NewBroadcaster(&clientevents.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		log.Error("events will not be written", zap.Error(err))
 	}
-	e.notices = notice.New(notice.Config{
+	e.notices = events.New(events.Config{
 		Recorder: broadcaster.NewRecorder(scheme.Scheme, "phasegpu-extender"), Reasons: o.events,
 		Changed: e.metrics.Changed, Told: e.metrics.Told,
 	})
@@ -156,7 +156,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
 		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.released, OnQuota: e.released, OnProblem: e.problem,
 	})
-	e.metrics.Registry.MustRegister(&gauge.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
+	e.metrics.Registry.MustRegister(&metrics.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
 	go e.nominated.Run(ctx, client)
@@ -171,8 +171,8 @@ func (e *extender) calls() server.Calls {
 	return server.Calls{Ready: e.ready, Filter: e.filter.Filter, Prioritize: e.filter.Prioritize, Preempt: e.preempt.Preempt, Bind: e.binder.Bind}
 }
 
-func (e *extender) site(o *options) *page.Site {
-	return page.NewSite(page.Source{
+func (e *extender) site(o *options) *ui.Site {
+	return ui.NewSite(ui.Source{
 		Book: e.book, Gates: e.gate.States, Release: o.defaults.Release,
 		Unready: e.ready, Standby: e.lead.Office, Refused: e.refused.Waiting,
 	})

@@ -25,8 +25,8 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/notice"
+	"github.com/phasegpu/phasegpu/extender/internal/events"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/await"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -36,11 +36,11 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ask.Defaults{NodePolicy: placement.Spread, DevicePolicy: placement.Binpack, Release: phase.Hold}
+	want := podrequest.Defaults{NodePolicy: placement.Spread, DevicePolicy: placement.Binpack, Release: phase.Hold}
 	if diff := cmp.Diff(want, o.defaults); diff != "" || o.identity != "host" || o.bindTimeout != 15*time.Second || o.listen != "127.0.0.1:8888" {
 		t.Errorf("%s, %+v", diff, o)
 	}
-	if diff := cmp.Diff(notice.Reasons(), o.events); diff != "" {
+	if diff := cmp.Diff(events.Reasons(), o.events); diff != "" {
 		t.Errorf("events by default: %s", diff)
 	}
 	if o, err := parse([]string{"--events=GPUReleased, GPUOvercommitted"}, io.Discard); err != nil || !slices.Equal(o.events, []string{"GPUReleased", "GPUOvercommitted"}) {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/gen/baseline"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -56,10 +56,10 @@ func BenchmarkBind(b *testing.B) {
 			api := &post{}
 			binder := New(Config{
 				Pods: api, Book: c.Book(), Gate: gate.New(time.Now, func(string) {}), May: func(context.Context) error { return nil },
-				Recent: ask.NewRecent(8), Released: func(ledger.Delta) {}, Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
+				Recent: podrequest.NewRecent(8), Released: func(ledger.Delta) {}, Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
 			})
 			defer binder.Stop(context.Background())
-			p, err := ask.Read(pod, ask.Defaults{})
+			p, err := podrequest.Read(pod, podrequest.Defaults{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -26,8 +26,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -43,18 +43,18 @@ type Config struct {
 	Pods     corev1client.PodsGetter
 	Book     Book
 	Gate     *gate.Gate
-	May      func(context.Context) error // why nothing may be bound now, nil when it may (package lead)
-	Recent   *ask.Recent
-	Defaults ask.Defaults
+	May      func(context.Context) error // why nothing may be bound now, nil when it may (package leaderelection)
+	Recent   *podrequest.Recent
+	Defaults podrequest.Defaults
 	Released func(ledger.Delta) // told what an assumption or its withdrawal released
 	Now      func() time.Time
 	Timeout  time.Duration // of waiting in the gate, and of an answer
 	Log      *zap.Logger
 
 	// These are optional, and must not block.
-	Bound  func(p *ask.Pod, node string, a device.Allocation) // told of each binding of a pod with devices
-	Waited func(d time.Duration, entered bool)                // told of each wait in a gate
-	Failed func(reason string)                                // told of each binding that failed, see Reasons
+	Bound  func(p *podrequest.Pod, node string, a device.Allocation) // told of each binding of a pod with devices
+	Waited func(d time.Duration, entered bool)                       // told of each wait in a gate
+	Failed func(reason string)                                       // told of each binding that failed, see Reasons
 }
 
 // Binder binds pods. Its methods may be called from any goroutine.
@@ -71,7 +71,7 @@ type Binder struct {
 // New returns a binder. Stop ends it.
 func New(c Config) *Binder {
 	if c.Bound == nil {
-		c.Bound = func(*ask.Pod, string, device.Allocation) {}
+		c.Bound = func(*podrequest.Pod, string, device.Allocation) {}
 	}
 	if c.Waited == nil {
 		c.Waited = func(time.Duration, bool) {}
@@ -205,7 +205,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 }
 
 // pod returns what a pod asks for: as Filter saw it, or live.
-func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*ask.Pod, error) {
+func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*podrequest.Pod, error) {
 	if p := b.Recent.Get(string(args.PodUID)); p != nil {
 		return p, nil
 	}
@@ -216,12 +216,12 @@ func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) 
 	if pod.UID != args.PodUID {
 		return nil, because(gone, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID))
 	}
-	return ask.Read(pod, b.Defaults)
+	return podrequest.Read(pod, b.Defaults)
 }
 
 // enter books the pod on the node and waits for its turn there. While it waited the node may have
 // changed, so the placement is checked once more, and made anew if it no longer holds.
-func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (device.Allocation, error) {
+func (b *Binder) enter(patience context.Context, p *podrequest.Pod, node string) (device.Allocation, error) {
 	patience, cancel := context.WithCancelCause(patience)
 	defer cancel(nil)
 	stop := context.AfterFunc(b.stopping, func() { cancel(errStopped) })
@@ -251,7 +251,7 @@ func (b *Binder) enter(patience context.Context, p *ask.Pod, node string) (devic
 }
 
 // assume books the pod on the node: with the allocation it has, or a new one if that no longer fits.
-func (b *Binder) assume(p *ask.Pod, node string, has device.Allocation) (device.Allocation, error) {
+func (b *Binder) assume(p *podrequest.Pod, node string, has device.Allocation) (device.Allocation, error) {
 	facts := p.Ledger
 	facts.Node = node
 	a, delta, err := b.Book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {

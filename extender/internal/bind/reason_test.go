@@ -14,7 +14,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // What becomes of a binding is told: to whom it bound the pod, how long it waited, and why it failed.
@@ -29,7 +29,7 @@ func TestTold(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
 	tell := func(what string) { mu.Lock(); defer mu.Unlock(); told = append(told, what) }
-	w.Bound = func(p *ask.Pod, node string, a device.Allocation) {
+	w.Bound = func(p *podrequest.Pod, node string, a device.Allocation) {
 		tell(fmt.Sprint("bound ", p, " ", node, " ", a[1][0].UUID))
 	}
 	w.Waited = func(_ time.Duration, entered bool) { tell(fmt.Sprint("waited ", entered)) }

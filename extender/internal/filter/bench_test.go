@@ -16,11 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
-	"github.com/phasegpu/phasegpu/extender/internal/wake"
 	"github.com/phasegpu/phasegpu/gen/baseline"
 )
 
@@ -147,8 +147,8 @@ func serve(b *testing.B, h http.Handler, path string, body []byte) []byte {
 func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
-		Book: book, Gate: func() map[string]string { return nil }, Recent: ask.NewRecent(16), Count: func(string, int) {},
-		Refused: wake.New(book, (*nominate.Set)(nil), func(string) int { return 8 }, func(*ask.Pod) {}, time.Now, zap.NewNop()),
+		Book: book, Gate: func() map[string]string { return nil }, Recent: podrequest.NewRecent(16), Count: func(string, int) {},
+		Refused: requeue.New(book, (*nominated.Set)(nil), func(string) int { return 8 }, func(*podrequest.Pod) {}, time.Now, zap.NewNop()),
 	}
 	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
 }

@@ -19,8 +19,8 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // Limit is when Filter and Prioritize give up: kube-scheduler schedules one pod at a time.
@@ -33,23 +33,23 @@ type Book interface {
 	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 
-// Refused remembers the pods that were turned away, to wake them when there is room (package wake).
+// Refused remembers the pods that were turned away, to wake them when there is room (package requeue).
 type Refused interface {
 	// Begin is called before the books are read, and End with its result when the answer is known, so
 	// that what is released in between is not missed. nodes are those the pod was refused on, nil when
 	// it passed somewhere.
 	Begin() (mark int)
-	End(mark int, p *ask.Pod, nodes []string)
+	End(mark int, p *podrequest.Pod, nodes []string)
 }
 
 // Filter answers Filter and Prioritize.
 type Filter struct {
 	Book      Book
 	Gate      func() map[string]string // nodes whose gate takes no more pods, and why
-	Nominated *nominate.Set
+	Nominated *nominated.Set
 	Refused   Refused
-	Recent    *ask.Recent
-	Defaults  ask.Defaults
+	Recent    *podrequest.Recent
+	Defaults  podrequest.Defaults
 	Count     func(reason string, nodes int) // told how many nodes were refused for each reason
 	// Evicts tells that kube-scheduler asks whom to evict for what others hold of devices (package preempt).
 	Evicts bool
@@ -125,14 +125,14 @@ func overLowest(names []string, scores []int64) extenderv1.HostPriorityList {
 	return over
 }
 
-func (f *Filter) read(args *extenderv1.ExtenderArgs) (*ask.Pod, []string, error) {
+func (f *Filter) read(args *extenderv1.ExtenderArgs) (*podrequest.Pod, []string, error) {
 	if args.Pod == nil {
 		return nil, nil, errors.New("the request has no Pod")
 	}
 	if args.NodeNames == nil {
 		return nil, nil, errors.New("the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
 	}
-	p, err := ask.Read(args.Pod, f.Defaults)
+	p, err := podrequest.Read(args.Pod, f.Defaults)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pod %s/%s: %w", args.Pod.Namespace, args.Pod.Name, err)
 	}
@@ -143,8 +143,8 @@ func (f *Filter) read(args *extenderv1.ExtenderArgs) (*ask.Pod, []string, error)
 const none = -1
 
 // judge says for each node why the pod cannot go there, the zero Refusal where it can, and then how good the node is.
-func (f *Filter) judge(ctx context.Context, p *ask.Pod, names []string) ([]ask.Refusal, []int64, error) {
-	refusals, scores := make([]ask.Refusal, len(names)), make([]int64, len(names))
+func (f *Filter) judge(ctx context.Context, p *podrequest.Pod, names []string) ([]podrequest.Refusal, []int64, error) {
+	refusals, scores := make([]podrequest.Refusal, len(names)), make([]int64, len(names))
 	if err := f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, p.Charges); err != nil {
 		for i := range refusals {
 			refusals[i], scores[i] = quota(err), none
@@ -167,7 +167,7 @@ func (f *Filter) judge(ctx context.Context, p *ask.Pod, names []string) ([]ask.R
 
 // without returns the books of nodes as they would be without the pod, which may be assumed on one: its
 // binding can have failed in a way that nobody knows yet.
-func (f *Filter) without(p *ask.Pod) func(node string) *ledger.View {
+func (f *Filter) without(p *podrequest.Pod) func(node string) *ledger.View {
 	own := f.Book.Pod(p.UID)
 	return func(node string) *ledger.View {
 		v := f.Book.Node(node)
@@ -179,7 +179,7 @@ func (f *Filter) without(p *ask.Pod) func(node string) *ledger.View {
 }
 
 // rate says why the pod cannot go on a node, or how good the node is, from 0 to 1.
-func (f *Filter) rate(s *placement.Scratch, p *ask.Pod, v *ledger.View) (float64, ask.Refusal) {
+func (f *Filter) rate(s *placement.Scratch, p *podrequest.Pod, v *ledger.View) (float64, podrequest.Refusal) {
 	score, refusal := p.Rate(s, v)
 	if refusal.Reason != "" || p.Settled {
 		return score, refusal
@@ -192,12 +192,12 @@ func (f *Filter) rate(s *placement.Scratch, p *ask.Pod, v *ledger.View) (float64
 	if err != nil {
 		return 0, quota(err)
 	}
-	return score, ask.Refusal{}
+	return score, podrequest.Refusal{}
 }
 
 // quota tells the numbers.
-func quota(err error) ask.Refusal {
-	r := ask.Refusal{Reason: overQuota + ": " + err.Error(), Kind: overQuota}
+func quota(err error) podrequest.Refusal {
+	r := podrequest.Refusal{Reason: overQuota + ": " + err.Error(), Kind: overQuota}
 	if e := (*ledger.QuotaError)(nil); errors.As(err, &e) {
 		r.Misses = e.Asked - (e.Limit.Max - e.Used)
 	}
@@ -208,7 +208,7 @@ func quota(err error) ask.Refusal {
 // does not resolve, because kube-scheduler (up to 1.37) would find no victims on a node that passed its own filters: it
 // would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition. One
 // that then asks who else could be evicted (Evicts) is told where that may help.
-func (f *Filter) collect(names []string, refusals []ask.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
+func (f *Filter) collect(names []string, refusals []podrequest.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
 	fits := 0
 	for i := range refusals {
 		if refusals[i].Reason == "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // desk is a Filter with real books.
@@ -35,7 +35,7 @@ type desk struct {
 func newDesk() *desk {
 	d := &desk{book: ledger.New(), counted: map[string]int{}}
 	d.Filter = &filter.Filter{
-		Book: d.book, Gate: func() map[string]string { return d.shut }, Refused: d, Recent: ask.NewRecent(4),
+		Book: d.book, Gate: func() map[string]string { return d.shut }, Refused: d, Recent: podrequest.NewRecent(4),
 		Count: func(reason string, nodes int) { d.counted[reason] += nodes },
 	}
 	return d
@@ -43,7 +43,7 @@ func newDesk() *desk {
 
 func (d *desk) Begin() int { d.begun++; return d.begun }
 
-func (d *desk) End(mark int, p *ask.Pod, nodes []string) {
+func (d *desk) End(mark int, p *podrequest.Pod, nodes []string) {
 	d.ended = append(d.ended, fmt.Sprint(mark, " ", p, " ", nodes))
 }
 
@@ -252,7 +252,7 @@ func TestOwnAssumptionIsNotInTheWay(t *testing.T) {
 	d.node("a", card("G0", 24576))
 	d.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
 	pod := threePhases("p", 20000, 1000, 8000)
-	p, err := ask.Read(pod, ask.Defaults{})
+	p, err := podrequest.Read(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

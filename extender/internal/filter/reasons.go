@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // Handful is how many reasons a Filter gives at most, whatever the number of nodes: kube-scheduler adds equal
@@ -21,12 +21,12 @@ const (
 
 // Reasons lists what nodes can be refused for, as Count is told.
 func Reasons() []string {
-	return append(append(ask.Reasons(), gate.Reasons()...), overQuota)
+	return append(append(podrequest.Reasons(), gate.Reasons()...), overQuota)
 }
 
 // tally is how many nodes were refused for the same.
 type tally struct {
-	ask.Refusal
+	podrequest.Refusal
 	nodes int
 }
 
@@ -35,7 +35,7 @@ func (t *tally) kind() string { return cmp.Or(t.Kind, t.Reason) }
 
 // add up refusals by kind. Of those with numbers in them, which may differ from node to node, the one that
 // misses by least stays.
-func add(refusals []ask.Refusal) []tally {
+func add(refusals []podrequest.Refusal) []tally {
 	var sum []tally
 	for i := range refusals {
 		r := &refusals[i]
@@ -59,7 +59,7 @@ func add(refusals []ask.Refusal) []tally {
 
 // told returns the reasons that are given for a pod, by kind: all if they are a handful; else those that may pass before
 // those that last, the more nodes the sooner, and one for the rest. What the pod itself excludes is told of all nodes alike.
-func told(sum []tally, p *ask.Pod) map[string]string {
+func told(sum []tally, p *podrequest.Pod) map[string]string {
 	slices.SortFunc(sum, func(a, b tally) int {
 		switch {
 		case a.Lasting != b.Lasting && b.Lasting:

@@ -6,11 +6,11 @@ import (
 
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // read reads the pod and, by node, the victims that kube-scheduler would evict there.
-func (p *Preempt) read(args *extenderv1.ExtenderPreemptionArgs) (*ask.Pod, map[string]*extenderv1.MetaVictims, error) {
+func (p *Preempt) read(args *extenderv1.ExtenderPreemptionArgs) (*podrequest.Pod, map[string]*extenderv1.MetaVictims, error) {
 	if args.Pod == nil {
 		return nil, nil, errors.New("the request has no Pod")
 	}
@@ -34,7 +34,7 @@ func (p *Preempt) read(args *extenderv1.ExtenderPreemptionArgs) (*ask.Pod, map[s
 			}
 		}
 	}
-	pod, err := ask.Read(args.Pod, p.Defaults)
+	pod, err := podrequest.Read(args.Pod, p.Defaults)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pod %s/%s: %w", args.Pod.Namespace, args.Pod.Name, err)
 	}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // Limit is when Preempt stops to look at further nodes: kube-scheduler schedules one pod at a time.
@@ -31,8 +31,8 @@ type Book interface {
 type Preempt struct {
 	Book      Book
 	Gate      func() map[string]string // nodes whose gate takes no more pods, and why
-	Nominated *nominate.Set
-	Defaults  ask.Defaults
+	Nominated *nominated.Set
+	Defaults  podrequest.Defaults
 	Pods      func(ctx context.Context, node string) ([]corev1.Pod, error) // that have this node
 	Budgets   func(ctx context.Context) ([]policyv1.PodDisruptionBudget, error)
 }
@@ -86,7 +86,7 @@ func (p *Preempt) Preempt(ctx context.Context, args *extenderv1.ExtenderPreempti
 // waits reports whether the pod was nominated to a node where those who are ending leave enough room: then it waits
 // for them, and nobody else is evicted elsewhere meanwhile. kube-scheduler looks at that itself, but not at a node of
 // which it was told that eviction would not help.
-func (p *Preempt) waits(ctx context.Context, on trials, pod *ask.Pod) (bool, error) {
+func (p *Preempt) waits(ctx context.Context, on trials, pod *podrequest.Pod) (bool, error) {
 	if pod.Nominated == "" {
 		return false, nil
 	}

@@ -5,27 +5,27 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // trial is a pod that is tried on a node as it would be without others.
 type trial struct {
 	book    Book
 	scratch *placement.Scratch
-	pod     *ask.Pod
+	pod     *podrequest.Pod
 	node    string
 	asked   *extenderv1.MetaVictims // whom kube-scheduler would evict
 	given   []string                // their UIDs, and the pod's own, which can be assumed on a node
 	view    *ledger.View            // without given; nil for a node that the books do not know
-	claims  []nominate.Claim        // what pods that come before this one were promised there
+	claims  []nominated.Claim       // what pods that come before this one were promised there
 	over    bool                    // quotas have no room for what the pod is charged wherever it goes, even without given
 }
 
 // trials makes the trial of a pod on a node from which kube-scheduler would evict these victims.
 type trials func(node string, asked *extenderv1.MetaVictims) *trial
 
-func (p *Preempt) trials(s *placement.Scratch, pod *ask.Pod) trials {
+func (p *Preempt) trials(s *placement.Scratch, pod *podrequest.Pod) trials {
 	before := p.Nominated.Before(pod)
 	return func(node string, asked *extenderv1.MetaVictims) *trial {
 		t := &trial{book: p.Book, scratch: s, pod: pod, node: node, asked: asked, given: []string{pod.UID}}
@@ -45,7 +45,7 @@ func (t *trial) fits(gone ...string) bool {
 	if t.over {
 		return false
 	}
-	allocation, refusal := t.pod.Place(t.scratch, nominate.Beside(t.view.Without(gone...), t.claims))
+	allocation, refusal := t.pod.Place(t.scratch, nominated.Beside(t.view.Without(gone...), t.claims))
 	if refusal.Reason != "" || t.pod.Settled {
 		return refusal.Reason == ""
 	}

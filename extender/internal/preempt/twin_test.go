@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // scene is a random node with pods on it.
@@ -61,7 +61,7 @@ func (s *scene) fits(t *testing.T, pod *corev1.Pod, gone []string) bool {
 			hold(d)
 		}
 	}
-	p, err := ask.Read(pod, ask.Defaults{})
+	p, err := podrequest.Read(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

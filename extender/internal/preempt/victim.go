@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/extender/internal/ask"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // victim is a pod of lower priority, which may be evicted.
@@ -32,7 +32,7 @@ func lower(pods []corev1.Pod, than int32) []*victim {
 	var all []*victim
 	for i := range pods {
 		pod := &pods[i]
-		v := &victim{uid: string(pod.UID), namespace: pod.Namespace, name: pod.Name, labels: pod.Labels, ending: pod.DeletionTimestamp != nil, priority: ask.Priority(pod)}
+		v := &victim{uid: string(pod.UID), namespace: pod.Namespace, name: pod.Name, labels: pod.Labels, ending: pod.DeletionTimestamp != nil, priority: podrequest.Priority(pod)}
 		if pod.Status.StartTime != nil {
 			v.started = pod.Status.StartTime.Time
 		}

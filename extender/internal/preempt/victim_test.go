@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/nominate"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
@@ -324,7 +324,7 @@ func TestPromisedRoom(t *testing.T) {
 	} {
 		other := gpu("other", 0, 16000)
 		other.Spec.Priority, other.Status.NominatedNodeName = &test.priority, "promised"
-		d.Preempt.Nominated = nominated(t, other)
+		d.Preempt.Nominated = nominatedSet(t, other)
 		got := d.ask(t, gpu("p", 0, 20000), map[string][]string{"promised": {}, "free": {}})
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("priority %d: %s", test.priority, diff)
@@ -332,10 +332,10 @@ func TestPromisedRoom(t *testing.T) {
 	}
 }
 
-// nominated is a set that knows of a nominated pod.
-func nominated(t *testing.T, pod *corev1.Pod) *nominate.Set {
+// nominatedSet is a set that knows of a nominated pod.
+func nominatedSet(t *testing.T, pod *corev1.Pod) *nominated.Set {
 	t.Helper()
-	s := &nominate.Set{Booked: func(string) bool { return false }, Ended: func(string) {}}
+	s := &nominated.Set{Booked: func(string) bool { return false }, Ended: func(string) {}}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx, fake.NewClientset(pod)) }()

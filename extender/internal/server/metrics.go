@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics are what is counted as it happens; what follows from the books is in package gauge.
+// Metrics are what is counted as it happens; what follows from the books is in package metrics.
 type Metrics struct {
 	Registry *prometheus.Registry
 	requests *prometheus.HistogramVec

@@ -1,0 +1,82 @@
+package fit
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+)
+
+// kept is the room that is kept for nominated pods, as the extender keeps it.
+type kept struct {
+	set     nominated.Set
+	pods    map[string]*corev1.Pod // by UID: nominated, and without a node
+	placed  map[string]bool        // by UID: since placed
+	before  nominated.Claims       // of those who come before the pod that was asked about last
+	views   map[string]view        // by node: as it is for that pod
+	scratch placement.Scratch
+}
+
+// view is a node of the book, and as it is for a pod.
+type view struct{ book, pod *ledger.View }
+
+// begin is before anybody is observed. booked reports whether a pod is on a node, as far as that is known already.
+func (k *kept) begin(p Policies, booked func(uid string) bool) {
+	k.pods, k.placed = map[string]*corev1.Pod{}, map[string]bool{}
+	k.set.Defaults = podrequest.Defaults{NodePolicy: p.Node, DevicePolicy: p.Device, Release: p.Release}
+	k.set.Booked = func(uid string) bool { return k.placed[uid] || booked(uid) }
+	k.set.Ended = func(string) {} // nobody waits
+}
+
+// observe takes a pod without a node.
+func (k *kept) observe(pod *corev1.Pod) {
+	if pod.Status.NominatedNodeName == "" {
+		return
+	}
+	named := *pod
+	named.UID = types.UID(uid(pod))
+	k.set.Observe(&named)
+	k.pods[uid(pod)] = &named
+}
+
+// facing has views be those for a pod.
+func (k *kept) facing(pod *corev1.Pod) {
+	p := &podrequest.Pod{UID: uid(pod), Priority: podrequest.Priority(pod), Nominated: pod.Status.NominatedNodeName}
+	k.before, k.views = k.set.Before(p), map[string]view{}
+}
+
+// view returns a node of the book as it is for the pod: who has room kept there is an entry, too.
+func (k *kept) view(v *ledger.View) *ledger.View {
+	if v == nil {
+		return nil
+	}
+	if known := k.views[v.Name]; known.book == v {
+		return known.pod
+	}
+	claims := k.before.Of(&k.scratch, v)
+	if len(claims) == 0 {
+		return v
+	}
+	with := nominated.Beside(v, claims)
+	with.Pods = slices.Clone(v.Pods)
+	for _, c := range claims {
+		e := &ledger.Entry{Pod: c.Pod.Ledger, Reserved: c.Peak}
+		e.Node = v.Name
+		with.Pods = append(with.Pods, e)
+	}
+	k.views[v.Name] = view{v, with}
+	return with
+}
+
+// uid is the UID of a pod in the books. A file's pods may have none.
+func uid(pod *corev1.Pod) string {
+	if pod.UID == "" {
+		return pod.Namespace + "/" + pod.Name
+	}
+	return string(pod.UID)
+}

@@ -1,0 +1,147 @@
+package fit
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nominated"
+	"github.com/phasegpu/phasegpu/gen/kube"
+)
+
+// Trial is a pod that is tried on a node of the cluster, or of one that differs from it. It looks at no quota.
+type Trial struct {
+	Pod   *corev1.Pod
+	Asked *placement.Pod // what the pod asks for, or would ask for
+	// First gives the first phase from which on a pod there holds what it holds, phase.None when it is gone,
+	// in place of what is; nil changes nothing.
+	First func(*ledger.Entry) int
+	// Device changes a device, which is a copy; nil changes nothing.
+	Device func(*device.Device)
+	// AnyNode leaves out taints, cordon and affinity.
+	AnyNode bool
+}
+
+// Try reports whether the pod of a trial fits on a node.
+func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
+	view := c.View(node.Name)
+	if view.Unreadable != "" || !t.AnyNode && unschedulable(node, t.Pod) != "" {
+		return false
+	}
+	n := view.Placement()
+	if t.Device != nil {
+		n.Devices = slices.Clone(n.Devices)
+		for i := range n.Devices {
+			t.Device(&n.Devices[i])
+		}
+	}
+	var gone []*corev1.Pod
+	if t.First != nil {
+		n.Held, gone = c.heldFrom(view, t.First)
+		if len(c.kept.before.On(node.Name)) > 0 {
+			n.Held = c.heldAnew(view, t.First)
+		}
+	}
+	if _, reason := c.scratch.Fit(n, t.Asked); reason != placement.Fits {
+		return false
+	}
+	return c.lacks(node, t.Pod, gone...) == nil
+}
+
+// heldFrom returns what the pods on a node hold of its devices when each holds its phases from first on, and
+// the pods that then are gone.
+func (c *Cluster) heldFrom(view *ledger.View, first func(*ledger.Entry) int) (held []device.Usage, gone []*corev1.Pod) {
+	held = make([]device.Usage, len(view.Devices))
+	for _, e := range view.Pods {
+		from, reserved := first(e), e.Reserved
+		if from != e.First {
+			reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+		}
+		if pod := c.Pod(e); pod != nil && from == phase.None {
+			gone = append(gone, pod)
+		}
+		for _, h := range reserved.Devices {
+			at := slices.IndexFunc(view.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
+			if at < 0 {
+				continue // a device that is not there
+			}
+			sum, err := held[at].Add(h.Amount)
+			if err != nil {
+				continue // the ledger keeps sums in range
+			}
+			held[at] = device.Usage{Amount: sum, Exclusive: held[at].Exclusive || h.Exclusive}
+		}
+	}
+	return held, gone
+}
+
+// heldAnew is heldFrom on a node to which pods were nominated: when others hold less there, they may have other devices
+// kept, or find room again.
+func (c *Cluster) heldAnew(view *ledger.View, first func(*ledger.Entry) int) []device.Usage {
+	then := *c.book.Node(view.Name)
+	then.Held, _ = c.heldFrom(&then, first)
+	then.Pods = nil
+	var ended []string // of those who were nominated
+	for _, e := range view.Pods {
+		switch from := first(e); {
+		case c.Kept(e):
+			if from == phase.None {
+				ended = append(ended, e.UID)
+			}
+		case from == e.First:
+			then.Pods = append(then.Pods, e)
+		case from != phase.None:
+			less := *e
+			less.First = from
+			less.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+			then.Pods = append(then.Pods, &less)
+		}
+	}
+	return nominated.Beside(&then, c.kept.before.Without(ended...).Of(&c.kept.scratch, &then)).Held
+}
+
+// Read returns a pod as placement sees it, with the cluster's policies.
+func (c *Cluster) Read(pod *corev1.Pod) (*placement.Pod, error) {
+	return kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
+}
+
+// NodeList returns the nodes in their order.
+func (c *Cluster) NodeList() []*corev1.Node { return c.nodes }
+
+// View returns the book of a node as it is for the pod that was asked about last: what is kept there for those who come
+// before it are entries, too. It is nil when there is neither the node nor a pod there.
+func (c *Cluster) View(node string) *ledger.View { return c.kept.view(c.book.Node(node)) }
+
+// Kept reports whether an entry of a View is a pod that has no node yet, for which room is kept.
+func (c *Cluster) Kept(e *ledger.Entry) bool {
+	return c.pods[e.UID] == nil && c.kept.pods[e.UID] != nil
+}
+
+// Namespace returns the book of a namespace, nil when it has neither pods nor quotas.
+func (c *Cluster) Namespace(name string) *ledger.Namespace { return c.book.Namespace(name) }
+
+// Entries returns what the books hold for pods, sorted by namespace and name.
+func (c *Cluster) Entries() []*ledger.Entry { return c.book.Pods() }
+
+// Pod returns the pod of an entry, nil when it has ended.
+func (c *Cluster) Pod(e *ledger.Entry) *corev1.Pod { return cmp.Or(c.pods[e.UID], c.kept.pods[e.UID]) }
+
+// Charges returns what its namespace would be charged for a pod where it fits on a node, by family.
+func (c *Cluster) Charges(node string, asked *placement.Pod) (map[string]ledger.Charge, error) {
+	allocation, reason := placement.Fit(c.View(node).Placement(), asked)
+	if reason != placement.Fits {
+		return nil, errors.New(reason.String())
+	}
+	reserved, err := asked.Classes.Reserved(allocation, 0)
+	charges := map[string]ledger.Charge{}
+	for _, t := range reserved.Totals {
+		charges[t.Family] = t.Amount
+	}
+	return charges, err
+}

@@ -1,0 +1,186 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/internal/ui"
+)
+
+// Text writes the list as a table, its sums below. It returns the writer's error.
+func (r *Report) Text(w io.Writer, s render.Screen) error {
+	t := table{screen: s, out: render.Printer{Out: w}}
+	switch {
+	case len(r.Nodes) > 0:
+		r.nodes(&t)
+	case len(r.Devices) > 0:
+		r.devices(&t)
+	case len(r.Namespaces) > 0:
+		r.namespaces(&t)
+	default:
+		t.out.Line("nothing has to do with devices")
+	}
+	t.write()
+	return t.out.Err
+}
+
+const barWidth = 16
+
+func (r *Report) nodes(t *table) {
+	t.head("node", "devices", "|memory", "<reserved", "<steady", "<releasable", "<free", "<of MiB", "<cores, %", "<slots", "<pods", "notes")
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		t.row(t.amounts([]string{n.Name, count(n.Devices, n.Family, t.screen)}, n.Amounts, n.Pods, n.Notes))
+	}
+	for i := range r.Sums {
+		s := &r.Sums[i]
+		t.sum(t.amounts([]string{render.Count(int64(s.Lines), "node"), count(s.Devices, s.Family, t.screen)}, s.Amounts, s.Pods, nil))
+	}
+}
+
+func (r *Report) devices(t *table) {
+	t.head("node", "device", "model", "|memory", "<reserved", "<steady", "<releasable", "<free", "<of MiB", "<cores, %", "<slots", "<pods", "notes")
+	for i := range r.Devices {
+		d := &r.Devices[i]
+		t.row(t.amounts([]string{d.Node, d.UUID, d.Model}, d.Amounts, d.Pods, d.Notes))
+	}
+	for i := range r.Sums {
+		s := &r.Sums[i]
+		t.sum(t.amounts([]string{"", count(s.Devices, s.Family, t.screen), ""}, s.Amounts, s.Pods, nil))
+	}
+}
+
+func (r *Report) namespaces(t *table) {
+	t.head("namespace", "family", "<devices", "<MiB reserved", "<steady", "<releasable", "limits", "<cores, %", "limits", "<pods", "<waiting")
+	row := func(first, family string, a Amounts, limits []Limit, pods, waiting int) []string {
+		return []string{first, family, fmt.Sprint(a.Reserved.Slots), fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB), fmt.Sprint(a.Releasable.MemoryMiB),
+			lines(limits, ledger.Memory), fmt.Sprint(a.Reserved.Cores), lines(limits, ledger.Cores), fmt.Sprint(pods), fmt.Sprint(waiting)}
+	}
+	for i := range r.Namespaces {
+		n := &r.Namespaces[i]
+		t.row(row(n.Name, n.Family, n.amounts(), n.Limits, n.Pods, n.Waiting))
+	}
+	for i := range r.Sums {
+		s := &r.Sums[i]
+		t.sum(row(render.Count(int64(s.Lines), "namespace"), s.Family, s.Amounts, nil, s.Pods, s.Waiting))
+	}
+}
+
+// lines writes a namespace's limits of one dimension.
+func lines(limits []Limit, dimension ledger.Dimension) string {
+	var parts []string
+	for _, l := range limits {
+		if l.dimension == dimension {
+			parts = append(parts, fmt.Sprintf("%s %d of %d", l.Quota, l.Used, l.Max))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func count(devices int, family string, s render.Screen) string {
+	if family == "" {
+		return s.Glyphs().None
+	}
+	return fmt.Sprintf("%d %s %s", devices, s.Glyphs().Times, family)
+}
+
+// table collects cells, and writes them when all widths are known.
+type table struct {
+	screen render.Screen
+	out    render.Printer
+	names  []string
+	right  []bool
+	rows   [][]string
+	sums   [][]string
+	bars   map[int]Amounts // by row; the cell is drawn
+	bar    int             // the column of bars, -1 for none
+}
+
+// head names the columns; < is one of numbers, | one of bars.
+func (t *table) head(names ...string) {
+	t.bar, t.bars = -1, map[int]Amounts{}
+	for i, name := range names {
+		text, right := strings.CutPrefix(name, "<")
+		text, bar := strings.CutPrefix(text, "|")
+		if bar {
+			t.bar = i
+		}
+		t.names, t.right = append(t.names, text), append(t.right, right)
+	}
+}
+
+func (t *table) row(cells []string) { t.rows = append(t.rows, cells) }
+func (t *table) sum(cells []string) { t.sums = append(t.sums, cells) }
+
+// amounts is a line with amounts behind its first cells.
+func (t *table) amounts(first []string, a Amounts, pods int, notes []string) []string {
+	t.bars[len(t.rows)+len(t.sums)] = a
+	return append(first, "", fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB), fmt.Sprint(a.Releasable.MemoryMiB), fmt.Sprint(a.Free.MemoryMiB),
+		fmt.Sprint(a.Capacity.MemoryMiB), of(a, func(x ui.Amount) int64 { return x.Cores }), of(a, func(x ui.Amount) int64 { return x.Slots }), fmt.Sprint(pods), strings.Join(notes, "; "))
+}
+
+func of(a Amounts, dimension func(ui.Amount) int64) string {
+	return fmt.Sprintf("%d of %d", dimension(a.Reserved), dimension(a.Capacity))
+}
+
+func (t *table) write() {
+	if len(t.names) == 0 {
+		return
+	}
+	widths := make([]int, len(t.names))
+	all := append(append([][]string{t.names}, t.rows...), t.sums...)
+	for _, cells := range all {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], render.Width(cell))
+		}
+	}
+	if t.bar >= 0 {
+		widths[t.bar] = barWidth
+	}
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for i, cells := range all {
+		style := render.Plain
+		switch {
+		case i == 0:
+			style = render.Dim
+		case i > len(t.rows):
+			style = render.Bold
+		}
+		if i == len(t.rows)+1 {
+			t.out.Line(t.screen.Paint(render.Dim, strings.Repeat(t.screen.Glyphs().Horizontal, min(total, max(t.screen.Width, 20)))))
+		}
+		var parts []string
+		for k, cell := range cells {
+			gap := "  "
+			if k == len(cells)-1 {
+				gap = ""
+			}
+			switch {
+			case k == t.bar && i > 0:
+				parts = append(parts, t.drawn(t.bars[i-1]), gap)
+			case t.right[k]:
+				parts = append(parts, t.screen.Paint(style, render.Right(cell, widths[k])), gap)
+			default:
+				parts = append(parts, t.screen.Paint(style, render.Left(cell, widths[k])), gap)
+			}
+		}
+		t.out.Line(parts...)
+	}
+}
+
+// drawn draws memory: what stays when init containers have ended, what they will release, and what is free.
+func (t *table) drawn(a Amounts) string {
+	steady, rest := t.screen.Bar(a.Steady.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
+	reserved, free := t.screen.Bar(a.Reserved.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
+	releasable := max(0, render.Width(reserved)-render.Width(steady))
+	if a.Releasable.MemoryMiB > 0 && releasable == 0 && render.Width(rest) > 0 {
+		releasable, free = 1, string([]rune(free)[min(1, render.Width(free)):]) // something is seen
+	}
+	return t.screen.Paint(render.Green, steady) + t.screen.Paint(render.Yellow, strings.Repeat(t.screen.Glyphs().Half, releasable)) + t.screen.Paint(render.Dim, free)
+}

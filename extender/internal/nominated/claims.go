@@ -1,0 +1,105 @@
+package nominated
+
+import (
+	"slices"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+)
+
+// Claims are the pods that come before one pod, by the nodes to which they were nominated. The zero Claims are none.
+type Claims struct {
+	pods   map[string][]*podrequest.Pod // the first first; also some who do not come before the pod
+	pod    *podrequest.Pod              // nil for nobody, before whom all of them come
+	ending []string                     // UIDs of pods that are being deleted
+}
+
+// Before returns those of the claims that come before a pod, of which all must be here who are of its priority or a
+// higher one. Of two pods of the same priority that are nominated to one node, only one comes before the other, or both
+// would wait for ever. It shares what it can: there may be thousands nominated, and each is asked about.
+func (c Claims) Before(p *podrequest.Pod) Claims {
+	c.pod = p
+	return c
+}
+
+// On returns those who were nominated to a node, the first first.
+func (c Claims) On(node string) []*podrequest.Pod {
+	all, p := c.pods[node], c.pod
+	if p == nil {
+		return all
+	}
+	itself := func(q *podrequest.Pod) bool { return q.UID == p.UID }
+	own := p.Nominated == node || p.Nominated == "" && slices.ContainsFunc(all, itself) // since the pod was read
+	behind := func(q *podrequest.Pod) bool {
+		return itself(q) || own && q.Priority == p.Priority && p.UID < q.UID
+	}
+	if !slices.ContainsFunc(all, behind) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), behind)
+}
+
+// Without returns the claims as they would be if pods of these UIDs were gone.
+func (c Claims) Without(uids ...string) Claims {
+	rest := make(map[string][]*podrequest.Pod, len(c.pods))
+	for node, pods := range c.pods {
+		rest[node] = slices.DeleteFunc(slices.Clone(pods), func(p *podrequest.Pod) bool { return slices.Contains(uids, p.UID) })
+	}
+	c.pods = rest
+	return c
+}
+
+// View returns a node as it is for the pod with what those before it are going to hold there.
+func (c Claims) View(s *placement.Scratch, v *ledger.View) *ledger.View {
+	return Beside(v, c.Of(s, v))
+}
+
+// Claim is what a nominated pod is going to hold of its node.
+type Claim struct {
+	Pod  *podrequest.Pod
+	Peak phase.Reservation
+}
+
+// Of returns what those before the pod are going to hold of a node, on which they fit one beside the other once who
+// is ending has ended. Who then does not fit keeps nothing: its nomination is void.
+func (c Claims) Of(s *placement.Scratch, v *ledger.View) []Claim {
+	if v == nil || len(c.pods[v.Name]) == 0 {
+		return nil
+	}
+	rest := v.Without(c.ending...)
+	var claims []Claim
+	for _, q := range c.On(v.Name) {
+		allocation, refusal := q.Place(s, Beside(rest, claims))
+		if refusal.Reason != "" {
+			continue
+		}
+		if peak, err := q.Placement.Classes.Reserved(allocation, 0); err == nil {
+			claims = append(claims, Claim{q, peak})
+		}
+	}
+	return claims
+}
+
+// Beside returns a node as it is when claims are held, too.
+func Beside(v *ledger.View, claims []Claim) *ledger.View {
+	if v == nil || len(claims) == 0 {
+		return v
+	}
+	w := *v
+	w.Held = slices.Clone(v.Held)
+	for _, c := range claims {
+		for _, h := range c.Peak.Devices {
+			at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
+			if at < 0 {
+				continue // the node lost the device meanwhile
+			}
+			if sum, err := w.Held[at].Add(h.Amount); err == nil { // as in the ledger, no sum leaves its range
+				w.Held[at] = device.Usage{Amount: sum, Exclusive: w.Held[at].Exclusive || h.Exclusive}
+			}
+		}
+	}
+	return &w
+}
