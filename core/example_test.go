@@ -80,7 +80,7 @@ func Example() {
 	observe("no sandbox", phase.SandboxNotReady, 0, exited(11, 90), exited(12, 20), exited(21, 30), exited(31, 90))
 	observe("a new sandbox", phase.SandboxReady, 99, running(100), running(101), exited(21, 30), exited(31, 90))
 
-	_, err = book.Forget("1")
+	_, err = book.Remove("1")
 	fmt.Println("deleted:", len(book.Pods()), "pods in the book,", err)
 	// Output:
 	// record: GPU-0,NVIDIA,2000,0:;GPU-0,NVIDIA,20000,0:;GPU-0,NVIDIA,5000,0:;GPU-0,NVIDIA,10000,0:;

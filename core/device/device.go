@@ -1,5 +1,7 @@
 package device
 
+import "slices"
+
 // MaxMemoryMiB bounds the memory of a request and of a device: 8 TiB. Beyond it a number is a mistake
 // (bytes given as MiB), and below it no sum over a node's devices can overflow.
 const MaxMemoryMiB = 8 << 20
@@ -92,6 +94,10 @@ type Share struct {
 // Allocation is what each container of a pod holds, indexed by container position
 // (initContainers, then containers). Containers without devices keep an empty entry.
 type Allocation [][]Share
+
+// Equal reports whether two allocations give the same shares to the same positions. An entry without shares
+// may be nil or empty, and so may an allocation without entries.
+func (a Allocation) Equal(b Allocation) bool { return slices.EqualFunc(a, b, slices.Equal[[]Share]) }
 
 // IsEmpty reports whether no container holds a device.
 func (a Allocation) IsEmpty() bool {

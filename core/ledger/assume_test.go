@@ -66,7 +66,7 @@ func TestAssumption(t *testing.T) { // cases 22, 23, 29
 	memory(t, b, "n2", "G2", 12000)
 
 	// Refused for good: nothing stays, and a label update brings nothing back.
-	if d := b.Withdraw("p"); !d.Released {
+	if d := b.Unassume("p"); !d.Released {
 		t.Errorf("withdrawal: %+v", d)
 	}
 	b.Observe(unbound)
@@ -79,7 +79,7 @@ func TestAssumption(t *testing.T) { // cases 22, 23, 29
 	b.Observe(pod("p", "n2", phase.Pod{a}, on("G2", 3000)))
 	memory(t, b, "n1", "G1", 0)
 	memory(t, b, "n2", "G2", 3000)
-	if d := b.Withdraw("p"); d.Changed {
+	if d := b.Unassume("p"); d.Changed {
 		t.Errorf("withdrawal of a bound pod: %+v", d)
 	}
 	b.Observe(unbound) // no pod leaves its node
@@ -91,7 +91,7 @@ func TestAssumption(t *testing.T) { // cases 22, 23, 29
 	// Deletion and a terminal phase end an assumption.
 	for uid, end := range map[string]func(){
 		"deleted": func() {
-			if _, err := b.Forget("deleted"); err != nil {
+			if _, err := b.Remove("deleted"); err != nil {
 				t.Error(err)
 			}
 		},

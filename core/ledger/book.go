@@ -78,9 +78,9 @@ func (b *Book) observe(p *Pod) Delta {
 	return b.change(s, before, b.entry(p, false, before), p.Version)
 }
 
-// Forget subtracts what the book itself holds for a pod, whatever a delete event carried; it ends an
+// Remove subtracts what the book itself holds for a pod, whatever a delete event carried; it ends an
 // assumption too. It is ErrUnknown, counted in Stats, when the book holds nothing.
-func (b *Book) Forget(uid string) (Delta, error) {
+func (b *Book) Remove(uid string) (Delta, error) {
 	b.write.Lock()
 	defer b.write.Unlock()
 	s := b.pods.slot(uid)
@@ -130,7 +130,7 @@ func (b *Book) Replace(pods []Pod, version uint64) []Delta {
 //
 // Assuming a pod again replaces its assumption in one step, on the same node or another. An error
 // changes nothing: an earlier assumption then stays, because a Binding may be on its way for it, until
-// Withdraw. Errors: what place returned, ErrNode, *QuotaError, ErrBound when the pod was observed on a
+// Unassume. Errors: what place returned, ErrNode, *QuotaError, ErrBound when the pod was observed on a
 // node.
 func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (device.Allocation, Delta, error) {
 	b.write.Lock()
@@ -165,8 +165,8 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 	return after.Allocation, b.change(s, before, after, 0), nil
 }
 
-// Withdraw ends an assumption after a definite refusal. A pod that has been observed on a node stays.
-func (b *Book) Withdraw(uid string) Delta {
+// Unassume ends an assumption after a definite refusal. A pod that has been observed on a node stays.
+func (b *Book) Unassume(uid string) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
 	s := b.pods.slot(uid)

@@ -112,7 +112,7 @@ func TestRerunWithoutRoomShowsTrueSum(t *testing.T) { // case 19
 	if len(over) != 1 || over[0].UUID != "G" || over[0].Held.MemoryMiB != 35000 || over[0].Capacity.MemoryMiB != 24576 {
 		t.Errorf("over-committed devices: %+v", over)
 	}
-	if _, err := b.Forget("p2"); err != nil {
+	if _, err := b.Remove("p2"); err != nil {
 		t.Error(err)
 	}
 	memory(t, b, "n", "G", 20000)
@@ -134,11 +134,11 @@ func TestReleases(t *testing.T) { // cases 21, 25, 30, 31
 	if d := b.Observe(at(p, phase.None)); d.Changed {
 		t.Error("a second Succeeded changed the books")
 	}
-	if d, err := b.Forget("p"); err != nil || d.Released {
+	if d, err := b.Remove("p"); err != nil || d.Released {
 		t.Errorf("deletion of an ended pod: %+v, %v", d, err)
 	}
 	memory(t, b, "n", "G", 15000)
-	if _, err := b.Forget("p"); !errors.Is(err, ErrUnknown) {
+	if _, err := b.Remove("p"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("releasing twice: %v, want ErrUnknown", err)
 	}
 	memory(t, b, "n", "G", 15000)
@@ -165,7 +165,7 @@ func TestLateAndDuplicateFacts(t *testing.T) { // case 20
 	if got := b.Stats().LateFacts; got != 4 {
 		t.Errorf("%d late facts are counted, want 4", got)
 	}
-	if _, err := b.Forget("p"); err != nil {
+	if _, err := b.Remove("p"); err != nil {
 		t.Error(err)
 	}
 	// A list without the pod, then what a watch that is behind the list still says of it.

@@ -12,7 +12,7 @@ import (
 type Entry struct {
 	Pod
 	Assumed bool // booked by Assume and not yet observed on a node
-	// Reserved is what the pod's facts charge; what a Forget takes off the books.
+	// Reserved is what the pod's facts charge; what Remove takes off the books.
 	Reserved phase.Reservation
 	// Problem says why Reserved may be less than what the pod really holds, "" when it is exact. A pod
 	// that has ended has none.
@@ -30,7 +30,8 @@ func (b *Book) entry(p *Pod, assumed bool, before *Entry) *Entry {
 	if n := b.namespaces.load(p.Namespace); n != nil {
 		e.Namespace, e.Scope = n.Name, n.scope(p.Scope)
 	}
-	if before != nil && before.Node == p.Node && slices.Equal(before.Classes, p.Classes) && sameAllocation(before.Allocation, p.Allocation) {
+	if before != nil && before.Node == p.Node && slices.Equal(before.Classes, p.Classes) &&
+		before.Allocation.Equal(p.Allocation) {
 		e.Node, e.Classes, e.Allocation = before.Node, before.Classes, before.Allocation
 	} else {
 		e.Classes = slices.Clone(p.Classes)

@@ -67,7 +67,7 @@ func holding(memoryMiB int64) []device.Share {
 }
 
 // Being told twice changes nothing, and nothing can be released twice.
-func ExampleBook_Forget() {
+func ExampleBook_Remove() {
 	book := ledger.New()
 	book.SetNode(card("node-1"))
 	pod := ledger.Pod{
@@ -75,9 +75,9 @@ func ExampleBook_Forget() {
 		Classes: phase.Pod{phase.App}, Allocation: device.Allocation{holding(10240)},
 	}
 	fmt.Println(book.Observe(pod).Changed, book.Observe(pod).Changed)
-	_, err := book.Forget("1")
+	_, err := book.Remove("1")
 	fmt.Println(book.Node("node-1").Held[0].MemoryMiB, err)
-	_, err = book.Forget("1")
+	_, err = book.Remove("1")
 	fmt.Println(book.Node("node-1").Held[0].MemoryMiB, err)
 	// Output:
 	// true false

@@ -11,8 +11,8 @@
 // Writers take turns.
 //
 // A pod's life in the book: Assume when its devices are decided; Observe whenever it is seen, which
-// replaces the assumption once it has a node and lowers or raises its charge as its phases go by; Forget
-// when it is gone. Withdraw ends an assumption that was refused. No timer ends anything.
+// replaces the assumption once it has a node and lowers or raises its charge as its phases go by; Remove
+// when it is gone. Unassume ends an assumption that was refused. No timer ends anything.
 //
 // Read before: package placement. Read next: package wire, the form in which the facts are written down.
 package ledger
@@ -53,11 +53,7 @@ type Pod struct {
 // and Version grows with every write, whatever was written.
 func (p *Pod) same(q *Pod) bool {
 	return p.First == q.First && p.Node == q.Node && p.Scope == q.Scope && p.Unreadable == q.Unreadable &&
-		slices.Equal(p.Classes, q.Classes) && sameAllocation(p.Allocation, q.Allocation)
-}
-
-func sameAllocation(a, b device.Allocation) bool {
-	return slices.EqualFunc(a, b, slices.Equal[[]device.Share])
+		slices.Equal(p.Classes, q.Classes) && p.Allocation.Equal(q.Allocation)
 }
 
 // String names the pod for messages.

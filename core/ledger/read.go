@@ -55,7 +55,7 @@ func (b *Book) CheckQuota(namespace, uid string, s Scope, charges map[string]Cha
 
 // Stats counts what should not happen, since the book was made.
 type Stats struct {
-	UnknownReleases uint64 // Forget of pods that the book held nothing for
+	UnknownReleases uint64 // Remove of pods that the book held nothing for
 	LateFacts       uint64 // observations older than what the book knew
 	Broken          uint64 // sums that would have left their range: always 0 but for a bug in this package
 }

@@ -30,7 +30,7 @@ func TestMissingDevicesAndNodes(t *testing.T) { // case 26
 	}
 	b.SetNode(node("n", 16384, "G9"))
 	memory(t, b, "n", "G9", 4000)
-	if _, err := b.Forget("p"); err != nil {
+	if _, err := b.Remove("p"); err != nil {
 		t.Error(err)
 	}
 	b.RemoveNode("n")
@@ -226,8 +226,8 @@ func TestGenerationGrowsWithChangesOnly(t *testing.T) {
 	step("same quota", false, func() { b.SetQuota(Quota{Namespace: "ns", Name: "q", Limits: []Limit{{Max: 1}}}) })
 	step("no quota", true, func() { b.RemoveQuota("ns", "q") })
 	step("no quota again", false, func() { b.RemoveQuota("ns", "q") })
-	step("unknown release", false, func() { _, _ = b.Forget("x") })
-	step("release", true, func() { _, _ = b.Forget("p") })
+	step("unknown release", false, func() { _, _ = b.Remove("x") })
+	step("release", true, func() { _, _ = b.Remove("p") })
 	if got, want := fmt.Sprint(b.Node("n").Generation), fmt.Sprint(b.Generation()); got != want {
 		t.Errorf("the node's generation is %s, want %s", got, want)
 	}

@@ -188,7 +188,7 @@ func (w *world) assume() error {
 	if err != nil {
 		return nil
 	}
-	if !sameAllocation(got, p.Allocation) {
+	if !got.Equal(p.Allocation) {
 		return fmt.Errorf("Assume returned %v, placed was %v", got, p.Allocation)
 	}
 	w.proposals[p.UID] = p
@@ -206,7 +206,7 @@ func (w *world) bind() error {
 		w.write(p)
 		return nil
 	}
-	return w.told(w.book.Withdraw(p.UID), func() { w.forgetAssumption(p.UID) }) // gone, or bound by another
+	return w.told(w.book.Unassume(p.UID), func() { w.forgetAssumption(p.UID) }) // gone, or bound by another
 }
 
 func (w *world) withdraw() error {
@@ -218,7 +218,7 @@ func (w *world) withdraw() error {
 		return nil // it was bound: nobody withdraws it
 	}
 	delete(w.proposals, p.UID)
-	return w.told(w.book.Withdraw(p.UID), func() { w.forgetAssumption(p.UID) })
+	return w.told(w.book.Unassume(p.UID), func() { w.forgetAssumption(p.UID) })
 }
 
 func (w *world) forgetAssumption(uid string) {
@@ -285,9 +285,9 @@ func (w *world) observe(p Pod) error {
 func (w *world) forget(uid string) error {
 	_, held := w.twin.pods[uid]
 	w.past = slices.DeleteFunc(w.past, func(p Pod) bool { return p.UID == uid })
-	d, err := w.book.Forget(uid)
+	d, err := w.book.Remove(uid)
 	if (err == nil) != held {
-		return fmt.Errorf("Forget of %s: error %v, the twin holds it: %t", uid, err, held)
+		return fmt.Errorf("Remove of %s: error %v, the twin holds it: %t", uid, err, held)
 	}
 	if err != nil {
 		w.unknown++
@@ -433,8 +433,8 @@ func (w *world) settle() error {
 	}
 	for _, e := range w.book.Pods() {
 		if e.Assumed {
-			w.book.Withdraw(e.UID)
-		} else if _, err := w.book.Forget(e.UID); err != nil {
+			w.book.Unassume(e.UID)
+		} else if _, err := w.book.Remove(e.UID); err != nil {
 			return err
 		}
 	}

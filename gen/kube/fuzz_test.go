@@ -102,7 +102,7 @@ func FuzzPod(f *testing.F) {
 		}
 		book := ledger.New()
 		book.Observe(truth)
-		if _, err := book.Forget(truth.UID); err != nil {
+		if _, err := book.Remove(truth.UID); err != nil {
 			t.Error(err)
 		}
 		if placed, err := kube.PlacementPod(pod, placement.Binpack, placement.Binpack); err == nil {

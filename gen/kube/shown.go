@@ -163,7 +163,7 @@ func (f *Feed) forget(uid types.UID) {
 	var d ledger.Delta
 	before := f.book.Pod(string(uid))
 	if before != nil {
-		d, _ = f.book.Forget(string(uid)) // no error: nobody else forgets bound pods
+		d, _ = f.book.Remove(string(uid)) // no error: nobody else forgets bound pods
 	}
 	f.o.OnPod(identity(uid), nil, before, d)
 }

@@ -105,7 +105,7 @@ func (a *Allocator) turns(pods []corev1.Pod, entries []kubelet.Entry) ([]turn, e
 			"static or deleted by force, or for one whose containers all have theirs", a.Resource, a.Node)
 	}
 	for _, t := range all[1:] {
-		if !identical(all[0].allocation, t.allocation) {
+		if !all[0].allocation.Equal(t.allocation) {
 			return nil, fmt.Errorf("several pods with different devices are waiting for %s on node %s, and kubelet does not say which one it allocates for: %s",
 				a.Resource, a.Node, describe(all))
 		}
@@ -159,9 +159,4 @@ func describe(all []turn) string {
 		parts[i] = t.describe()
 	}
 	return strings.Join(parts, "; ")
-}
-
-// identical reports whether two allocations are the same, position by position.
-func identical(a, b device.Allocation) bool {
-	return slices.EqualFunc(a, b, func(x, y []device.Share) bool { return slices.Equal(x, y) })
 }

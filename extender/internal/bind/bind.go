@@ -34,7 +34,7 @@ import (
 // Book is what binding needs of the ledger.
 type Book interface {
 	Assume(p ledger.Pod, place func(*ledger.View) (device.Allocation, error)) (device.Allocation, ledger.Delta, error)
-	Withdraw(uid string) ledger.Delta
+	Unassume(uid string) ledger.Delta
 	Pod(uid string) *ledger.Entry
 }
 
@@ -272,7 +272,7 @@ func (b *Binder) assume(p *podrequest.Pod, node string, has device.Allocation) (
 // withdraw ends what enter did after a definite refusal.
 func (b *Binder) withdraw(uid string) {
 	b.Gate.Withdraw(uid)
-	b.Released(b.Book.Withdraw(uid))
+	b.Released(b.Book.Unassume(uid))
 }
 
 // already asks the API server where a pod is that the books hold: bound and no error on the node that is

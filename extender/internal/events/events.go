@@ -108,7 +108,7 @@ func (n *Notices) Observed(before *ledger.Entry, new *corev1.Pod, d ledger.Delta
 			return
 		}
 	}
-	if !slices.EqualFunc(before.Allocation, e.Allocation, slices.Equal[[]device.Share]) {
+	if !before.Allocation.Equal(e.Allocation) {
 		return // it was moved to other devices: the refit service tells
 	}
 	switch {

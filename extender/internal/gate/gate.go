@@ -209,7 +209,8 @@ func (g *Gate) take(node string, q *queue, o occupant) {
 	}
 }
 
-// Identical reports whether two allocations are the same, position by position.
+// Identical reports whether two allocations are the same, position by position. A nil allocation is identical to
+// nothing: what is not known may differ.
 func Identical(a, b device.Allocation) bool {
-	return a != nil && b != nil && slices.EqualFunc(a, b, func(x, y []device.Share) bool { return slices.Equal(x, y) })
+	return a != nil && b != nil && a.Equal(b)
 }

@@ -172,7 +172,7 @@ func TestSeriesEndWithTheirObject(t *testing.T) {
 	expect("uuid", "G0", false)
 	expect("node", "n1", true) // its gate, and what its pods hold of it
 	for _, p := range book.Pods() {
-		if _, err := book.Forget(p.UID); err != nil {
+		if _, err := book.Remove(p.UID); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,7 @@ func (s *shop) hold(name, node string, mib int64) {
 }
 
 func (s *shop) leave(name string) {
-	d, err := s.book.Forget(name)
+	d, err := s.book.Remove(name)
 	if err != nil {
 		panic(err)
 	}

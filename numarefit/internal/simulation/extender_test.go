@@ -79,7 +79,7 @@ func (w *world) attempt(uid string) *attempt {
 }
 
 func (w *world) withdraw(uid string) {
-	w.book.Withdraw(uid)
+	w.book.Unassume(uid)
 	w.attempts = slices.DeleteFunc(w.attempts, func(t *attempt) bool { return t.uid() == uid })
 }
 

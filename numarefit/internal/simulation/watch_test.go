@@ -108,7 +108,7 @@ func (w *world) tell(old, new object) {
 
 func (w *world) forget(uid string) {
 	if w.book.Pod(uid) != nil {
-		_, _ = w.book.Forget(uid) // it is there
+		_, _ = w.book.Remove(uid) // it is there
 	}
 	delete(w.gate, uid)
 	w.resolved(uid)

@@ -281,7 +281,7 @@ func refresh(t *testing.T, browser context.Context) {
 		t.Fatal("there is nothing to scroll")
 	}
 	s.book.Observe(pod("aaa", "new", "gpu-c", 0, app(1024, 0)))
-	s.book.Forget("batch-rerun-q8")
+	s.book.Remove("batch-rerun-q8")
 	s.book.Observe(pod("vision", "labeller", "gpu-a", phase.None, sidecar(2048, 3), app(6144, 3)))
 	s.book.Observe(pod("zzz", "new", "gpu-c", 0, app(1024, 0)))
 	p.fresh(s)
@@ -301,7 +301,7 @@ func refresh(t *testing.T, browser context.Context) {
 		t.Errorf("order: %s", got)
 	}
 	// What is focused goes: the list has the focus then, not nothing.
-	s.book.Forget("speech-serving-7c9f")
+	s.book.Remove("speech-serving-7c9f")
 	p.until(`!mine.isConnected`)
 	if got := get[string](p, `document.activeElement.id`); got != "main" {
 		t.Errorf("the focus is on %q", got)
@@ -309,7 +309,7 @@ func refresh(t *testing.T, browser context.Context) {
 	// Nothing changes while it is paused.
 	p.click("#pause")
 	shown := get[int](p, `current.generation`)
-	s.book.Forget("zzz-new")
+	s.book.Remove("zzz-new")
 	p.click("#pause")
 	p.until(fmt.Sprintf(`current.generation > %d && !document.querySelector("#list").textContent.includes("zzz/new")`, shown))
 }
