@@ -41,6 +41,9 @@ help: ## Show this help.
 demo: ## Play the scenarios live on a real control plane (KEEP=1 leaves it running, ONLY="3 9" plays some).
 	@go run ./e2e/cmd/demo $(ONLY)
 
+# The version of all commands but kubectl-phasegpu is here.
+PROCESS := github.com/phasegpu/phasegpu/gen/process
+
 .PHONY: build
 build: $(COMMANDS:%=build/%) ## Build all commands into bin/, static but for the device plugin: NVML is a C library.
 	@ln -sf kubectl-phasegpu bin/kubectl_complete-phasegpu # the name by which kubectl asks a plugin to complete
@@ -49,7 +52,7 @@ build: $(COMMANDS:%=build/%) ## Build all commands into bin/, static but for the
 $(COMMANDS:%=build/%): build/%:
 	@echo "build $*"
 	@CGO_ENABLED=$(if $(filter deviceplugin/%,$*),1,0) CGO_CFLAGS="-O2 -Wno-deprecated-declarations" \
-		go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ "./$*"
+		go build -trimpath -buildvcs=false -ldflags '-s -w $(foreach p,main $(PROCESS),-X $p.version=$(VERSION) -X $p.commit=$(COMMIT))' -o bin/ "./$*"
 
 .PHONY: images
 images: $(HELD:%=build/%) ## Put the commands that run on a cluster into container images, without pulling anything.

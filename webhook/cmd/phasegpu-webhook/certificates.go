@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -11,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/phasegpu/phasegpu/gen/process"
 	"github.com/phasegpu/phasegpu/webhook/internal/selfsigned"
-	"github.com/phasegpu/phasegpu/webhook/internal/server"
 )
 
 // certificates is the command `phasegpu-webhook certificates`: makes or renews the serving certificate of one
@@ -22,11 +21,11 @@ func certificates(ctx context.Context, args []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	log, err := server.Logger(o.logLevel, stderr)
+	log, err := o.Logger(stderr)
 	if err != nil {
 		return err
 	}
-	if s.Client, err = connect(o.kubeconfig); err != nil {
+	if s.Client, err = o.Client(name, 0, 0); err != nil {
 		return err
 	}
 	return lookAfter(ctx, s, every, log)
@@ -61,13 +60,12 @@ func renew(ctx context.Context, s *selfsigned.Service) (changed bool, err error)
 	return s.Renew(ctx, time.Now())
 }
 
-func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, time.Duration, options, error) {
-	var o options
+func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, time.Duration, process.Options, error) {
+	var o process.Options
 	var every time.Duration
 	s := &selfsigned.Service{}
-	flags := flag.NewFlagSet("phasegpu-webhook certificates", flag.ContinueOnError)
-	flags.SetOutput(out)
-	name := func(to *selfsigned.Name) func(string) error {
+	flags := o.Flags(name+" certificates", out)
+	object := func(to *selfsigned.Name) func(string) error {
 		return func(value string) error {
 			namespace, name, ok := strings.Cut(value, "/")
 			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -78,18 +76,14 @@ func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, time.
 		}
 	}
 	flags.StringVar(&s.Host, "host", "", "`name` by which clients call the server")
-	flags.Func("secret", "`namespace/name` of the Secret that the server reads", name(&s.Secret))
+	flags.Func("secret", "`namespace/name` of the Secret that the server reads", object(&s.Secret))
 	flags.StringVar(&s.Webhook, "trust-webhook", "", "`name` of the MutatingWebhookConfiguration whose caBundle is to trust the certificate")
-	flags.Func("trust-configmap", "`namespace/name` of the ConfigMap whose key ca.crt is to trust it", name(&s.ConfigMap))
+	flags.Func("trust-configmap", "`namespace/name` of the ConfigMap whose key ca.crt is to trust it", object(&s.ConfigMap))
 	flags.DurationVar(&every, "every", 0, "`time` after which to look again, and so on; 0 to look once and end")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
-	flags.StringVar(&o.logLevel, "log-level", "info", "`level` from which to log: debug, info, warn or error")
-	if err := flags.Parse(args); err != nil {
+	if err := process.Parse(flags, args); err != nil {
 		return nil, 0, o, err
 	}
 	switch {
-	case flags.NArg() > 0:
-		return nil, 0, o, fmt.Errorf("unexpected argument %q: flags begin with --", flags.Arg(0))
 	case every < 0:
 		return nil, 0, o, fmt.Errorf("--every=%v: time does not go back", every)
 	case s.Host == "" || s.Secret.Name == "":

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -10,45 +9,37 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/gen/process"
 )
 
 // options are the command's flags.
 type options struct {
+	process.Options
 	listen, healthListen string
 	certFile, keyFile    string
-	kubeconfig           string
 	allowSchedulers      []string
 	release              phase.Release
 	drain                time.Duration
-	logLevel             string
-	version              bool
 }
 
 // parse reads the flags; usage and errors of the flag package go to out.
 func parse(args []string, out io.Writer) (options, error) {
 	var o options
-	flags := flag.NewFlagSet("phasegpu-webhook", flag.ContinueOnError)
-	flags.SetOutput(out)
-	flags.StringVar(&o.listen, "listen", ":8443", "`address` of admission (HTTPS)")
-	flags.StringVar(&o.healthListen, "health-listen", ":8080", "`address` of /healthz, /readyz and /metrics (HTTP)")
-	flags.StringVar(&o.certFile, "tls-cert-file", "/etc/phasegpu/tls/tls.crt", "PEM `file` with the serving certificate; a new one is used without a restart")
-	flags.StringVar(&o.keyFile, "tls-key-file", "/etc/phasegpu/tls/tls.key", "PEM `file` with its private key")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file`; without one, the service account of the pod that this runs in")
-	flags.Func("allow-scheduler", "`name` of another scheduler that uses phasegpu's extender; its pods are admitted and keep their schedulerName (repeatable)", o.allowScheduler)
-	flags.Func("release", "`policy` by which pods give back what completed phases needed, unless their annotation says otherwise: per-init, all-inits or hold; as in the extender (default per-init)", func(value string) (err error) {
+	f := o.Flags(name, out)
+	f.StringVar(&o.listen, "listen", ":8443", "`address` of admission (HTTPS)")
+	f.StringVar(&o.healthListen, "health-listen", ":8080", "`address` of /healthz, /readyz and /metrics (HTTP)")
+	f.StringVar(&o.certFile, "tls-cert-file", "/etc/phasegpu/tls/tls.crt",
+		"PEM `file` with the serving certificate; a new one is used without a restart")
+	f.StringVar(&o.keyFile, "tls-key-file", "/etc/phasegpu/tls/tls.key", "PEM `file` with its private key")
+	f.Func("allow-scheduler", "`name` of another scheduler that uses phasegpu's extender; its pods are admitted "+
+		"and keep their schedulerName (repeatable)", o.allowScheduler)
+	f.Func("release", "`policy` by which pods release what completed phases needed, unless their annotation says "+
+		"otherwise: per-init, all-inits or hold; as in the extender (default per-init)", func(value string) (err error) {
 		o.release, err = phase.ParseRelease(value)
 		return err
 	})
-	flags.DurationVar(&o.drain, "drain", 5*time.Second, "`time` to go on serving after /readyz says no, before the port closes")
-	flags.StringVar(&o.logLevel, "log-level", "info", "`level` from which to log: debug, info, warn or error")
-	flags.BoolVar(&o.version, "version", false, "print the version and exit")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: flags begin with --", flags.Arg(0))
-	}
-	return o, nil
+	f.DurationVar(&o.drain, "drain", 5*time.Second, "`time` to go on serving after /readyz says no, before the port closes")
+	return o, process.Parse(f, args)
 }
 
 func (o *options) allowScheduler(name string) error {

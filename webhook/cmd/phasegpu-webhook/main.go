@@ -1,30 +1,11 @@
-// Command phasegpu-webhook admits pods that ask for devices: it sets their defaults, refuses those that
-// could not be accounted for or exceed their namespace's quota, and takes out forged records. Its subcommand
-// `certificates` makes and renews serving certificates, of the webhook and of others.
+// Command phasegpu-webhook admits pods that request devices: it sets defaults, refuses pods that could not be accounted
+// for or exceed their namespace's quota, and removes forged records. Its subcommand `certificates` makes and renews
+// serving certificates, the webhook's and others.
 package main
 
-import (
-	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-)
+import "github.com/phasegpu/phasegpu/gen/process"
 
-// Set by the linker (-X main.version=… -X main.commit=…).
-var version, commit = "dev", "unknown"
+func main() { process.Main(name, run) }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "phasegpu-webhook:", err)
-		os.Exit(1)
-	}
-}
+// name of the command, also in its user agent.
+const name = "phasegpu-webhook"

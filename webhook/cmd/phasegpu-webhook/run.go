@@ -3,29 +3,27 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/process"
 	"github.com/phasegpu/phasegpu/webhook/internal/admission"
 	"github.com/phasegpu/phasegpu/webhook/internal/quota"
-	"github.com/phasegpu/phasegpu/webhook/internal/server"
 )
+
+// shutdownTimeout bounds how long requests under way may take when the process ends: longer than the API server waits
+// for an answer.
+const shutdownTimeout = 10 * time.Second
 
 // run serves until ctx ends, or does what a subcommand says.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -36,25 +34,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.version {
-		fmt.Fprintf(stdout, "phasegpu-webhook %s (commit %s)\n", version, commit)
-		return nil
+	if o.Version {
+		return process.PrintVersion(name, stdout)
 	}
-	log, err := server.Logger(o.logLevel, stderr)
+	log, err := o.Logger(stderr)
 	if err != nil {
 		return err
 	}
-	client, err := connect(o.kubeconfig)
+	client, err := o.Client(name, 0, 0)
 	if err != nil {
 		return err
 	}
-	listeners, err := listen(ctx, o.listen, o.healthListen)
+	listeners, err := process.Listen(ctx, o.listen, o.healthListen)
 	if err != nil {
 		return err
 	}
 
-	certificate := server.NewCertificate(o.certFile, o.keyFile, log)
-	registry := newRegistry(certificate)
+	certificate := process.NewCertificate(o.certFile, o.keyFile, log)
+	registry := process.NewRegistry()
+	registry.MustRegister(certificate.Expiry("phasegpu_webhook_certificate_expiry_timestamp_seconds"))
 	book := ledger.New()
 	feed := kube.NewFeed(client, book, kube.FeedOptions{
 		Release:      o.release,
@@ -82,70 +80,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	feeding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	fed := make(chan error, 1)
 	go func() { fed <- feed.Run(feeding) }()
-	err = server.Serve(ctx, server.Options{
-		Admission: listeners[0],
-		Handler:   mux,
-		TLS:       certificate.TLS(),
-		Health:    listeners[1],
-		Ready:     func() error { return errors.Join(synced(), certificate.Valid()) },
-		Metrics:   registry,
-		Drain:     o.drain,
-		Log:       log,
-	})
+	ready := func(context.Context) error { return errors.Join(synced(), certificate.Valid()) }
+	health := process.Health(ctx, ready, registry)
+	err = process.Serve(ctx, log, process.Shutdown{Drain: o.drain, Grace: shutdownTimeout},
+		process.Server{Name: "admission", Listener: listeners[0], Handler: mux, TLS: certificate.TLS()},
+		process.Server{Name: "health", Listener: listeners[1], Handler: health},
+	)
 	stop()
 	return errors.Join(err, <-fed)
-}
-
-// connect returns a client of the API server that a kubeconfig file names, or of the one whose pod this is.
-func connect(kubeconfig string) (kubernetes.Interface, error) {
-	var config *rest.Config
-	var err error
-	if kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
-	} else if config, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
-		err = errors.New("this does not run in a pod: name the API server with --kubeconfig")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("configuration of the API server's client: %w", err)
-	}
-	config = kube.Config(config)
-	config.UserAgent = "phasegpu-webhook/" + version
-	return kubernetes.NewForConfig(config)
-}
-
-// listen opens TCP ports, all or none.
-func listen(ctx context.Context, addresses ...string) ([]net.Listener, error) {
-	var open []net.Listener
-	for _, address := range addresses {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			for _, l := range open {
-				l.Close()
-			}
-			return nil, err
-		}
-		open = append(open, l)
-	}
-	return open, nil
-}
-
-// newRegistry returns a registry with the metrics of the process and the certificate.
-func newRegistry(c *server.Certificate) *prometheus.Registry {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "phasegpu_webhook_certificate_expiry_timestamp_seconds",
-			Help: "Unix time at which the serving certificate expires, 0 without one.",
-		}, func() float64 {
-			if notAfter, err := c.NotAfter(); err == nil {
-				return float64(notAfter.UnixNano()) / float64(time.Second)
-			}
-			return 0
-		}),
-	)
-	return registry
 }
 
 // problems counts and logs what cannot be read, in the extender's words.
