@@ -10,6 +10,7 @@ import (
 	"github.com/phasegpu/phasegpu/gen/baseline"
 	"github.com/phasegpu/phasegpu/gen/kube"
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 // BenchmarkRefitDecision moves the init container of a pod to another NUMA node, from objects as the API server
@@ -19,21 +20,21 @@ func BenchmarkRefitDecision(b *testing.B) {
 	var cards, allowed []string
 	for i := range 8 {
 		uuid := fmt.Sprint("GPU-", i)
-		cards = append(cards, card(uuid, 40, 10, fmt.Sprintf(`,"index":%d,"numa":%d`, i, i/4)))
+		cards = append(cards, card(uuid, 40, fmt.Sprintf(`,"index":%d,"numa":%d`, i, i/4)))
 		if i >= 4 {
 			allowed = append(allowed, uuid)
 		}
 	}
 	three := func(name, uuid string) *corev1.Pod {
-		return pod(name, container{'i', gpu(1, 8), held(uuid, 8)}, container{'s', gpu(1, 1), held(uuid, 1)}, container{'a', gpu(1, 4), held(uuid, 4)})
+		return pod(name, one('i', uuid, 8), one('s', uuid, 1), one('a', uuid, 4))
 	}
-	n, asked := node(cards...), three("asked", "GPU-0")
+	n, asked := rt.Node(cards...), three("asked", "GPU-0")
 	pods := []corev1.Pod{*asked}
 	for i := range 8 {
-		pods = append(pods, *started(three(fmt.Sprint("other-", i), fmt.Sprint("GPU-", i))))
+		pods = append(pods, *rt.Started(three(fmt.Sprint("other-", i), fmt.Sprint("GPU-", i))))
 	}
 	b.Run("pods=8/by=phasegpu", func(b *testing.B) {
-		question := ask(asked, 0, allowed...)
+		question := rt.Request(asked, 0, allowed...)
 		for b.Loop() {
 			if d, refusal := refit.Decide(asked, n, pods, question, refit.Defaults{}); refusal != nil || !d.Changed {
 				b.Fatal(refusal)
@@ -47,7 +48,10 @@ func BenchmarkRefitDecision(b *testing.B) {
 				for _, shares := range baseline.Record(&pods[1+i]) {
 					for _, s := range shares {
 						u := used[s.UUID]
-						used[s.UUID] = device.Amount{Slots: u.Slots + 1, MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB, Cores: u.Cores + s.Amount.Cores}
+						used[s.UUID] = device.Amount{
+							Slots: u.Slots + 1, MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB,
+								Cores: u.Cores + s.Amount.Cores,
+						}
 					}
 				}
 			}

@@ -1,35 +1,42 @@
 package refit
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Candidate is an allowed device of the node, with what it would have to bear.
+// maxListed bounds the devices for which a message gives numbers.
+const maxListed = 4
+
+// Candidate is an allowed device of the node and its load if the container moves there.
 type Candidate struct {
 	UUID     string
 	Capacity device.Amount
-	Others   device.Amount // what the remaining phases of other pods can use
-	// Peak is what the pod's own remaining phases could use, with the first of the container's shares that
-	// must move placed there; with the record as it is when none must, or when the container Has the device.
+	Others   device.Amount // reserved by other pods
+	// Peak is what the pod itself would reserve with the container's first moving share on this device. If no share
+	// moves, or the container Has the device, it is what the pod reserves now.
 	Peak device.Amount
 	Has  bool
 }
 
-// Candidates returns the allowed devices that the node has, in its order. Whether the container may move at
-// all is Decide's business; a refusal here says why nothing can be told.
-func Candidates(pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, r *Request, d Defaults) ([]Candidate, *Refusal) {
+// Candidates returns the node's allowed devices, in the node's order. Whether the container may move is for Decide.
+func Candidates(
+	pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, r *Request, d Defaults,
+) ([]Candidate, *Refusal) {
 	if refusal := Owns(pod, r); refusal != nil {
 		return nil, refusal
 	}
-	if c := kube.Container(&pod.Spec, r.Container.Position); c == nil || c.Name != r.Container.Name {
-		return nil, refuse(UnknownContainer, "pod %s has no container %s at position %d", name(pod), r.Container.Name, r.Container.Position)
+	if refusal := exists(pod, r); refusal != nil {
+		return nil, refusal
 	}
 	_, allocation, refusal := recorded(pod, r)
 	if refusal != nil {
@@ -43,7 +50,7 @@ func Candidates(pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, r *Reques
 	return weigh(view, truth.Classes, allocation, truth.First, r), nil
 }
 
-// weigh looks at each allowed device of a node's book, which is without the pod.
+// weigh returns the candidates in the node's books, which must be without the pod.
 func weigh(v *ledger.View, classes phase.Pod, a device.Allocation, first int, r *Request) []Candidate {
 	shares := a[r.Container.Position]
 	leaving := slices.IndexFunc(shares, func(s device.Share) bool { return !slices.Contains(r.Allowed, s.UUID) })
@@ -63,7 +70,7 @@ func weigh(v *ledger.View, classes phase.Pod, a device.Allocation, first int, r 
 		}
 		reserved, err := classes.Reserved(moved, first)
 		if err != nil {
-			continue // the record's own numbers are out of range, and Decide says so
+			continue // the record's numbers are out of range; Decide reports it
 		}
 		for _, h := range reserved.Devices {
 			if h.UUID == d.UUID {
@@ -73,4 +80,30 @@ func weigh(v *ledger.View, classes phase.Pod, a device.Allocation, first int, r 
 		all = append(all, c)
 	}
 	return all
+}
+
+// why explains a refusal in one line: placement's sentence, and the numbers of the first allowed devices.
+func why(
+	v *ledger.View, p *placement.Pod, a device.Allocation, first int, r *Request, reason placement.Reason,
+) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "container %s of pod %s/%s cannot leave %s for the allowed devices of node %s: %v",
+		r.Container.Name, r.Pod.Namespace, r.Pod.Name, strings.Join(uuids(a[r.Container.Position]), ","),
+		r.Node, reason)
+	all := weigh(v, p.Classes, a, first, r)
+	for _, c := range all[:min(len(all), maxListed)] {
+		fmt.Fprintf(&text, "; %s has %v, others hold %v", c.UUID, c.Capacity, c.Others)
+		if !c.Has {
+			fmt.Fprintf(&text, ", with the container there this pod would hold %v at its peak", c.Peak)
+		}
+	}
+	return text.String()
+}
+
+func uuids(shares []device.Share) []string {
+	names := make([]string, len(shares))
+	for i, s := range shares {
+		names[i] = s.UUID
+	}
+	return names
 }

@@ -1,7 +1,6 @@
-// Package refit is what it means to move one container of a pod to other devices of its node: the
-// question and the answers of POST /v1/refit, and the decision itself.
+// Package refit moves one container of a pod to other devices of its node. It has the request and response of
+// POST /v1/refit, and the decision.
 //
-// Whoever asks knows which devices kubelet's Topology Manager allows; who decides knows what everybody
-// holds. The decision is pure: Kubernetes objects and a question go in; a record, or one reason of a
-// closed set, comes out. The same objects always give the same answer, so it can be tried without writing.
+// The caller knows which devices kubelet's Topology Manager allows; the service knows what every pod reserves. The
+// decision is pure: Kubernetes objects and a request go in, a new record or one of a closed set of reasons comes out.
 package refit

@@ -11,60 +11,66 @@ import (
 // The service's names and numbers (design, section 10).
 const (
 	Path     = "/v1/refit"
-	Audience = "phasegpu-numarefit" // of the token that a caller shows
-	Budget   = 2 * time.Second      // from a caller's question to its answer; kubelet waits meanwhile
+	Audience = "phasegpu-numarefit" // of a caller's token
+	Budget   = 2 * time.Second      // for one request, as its caller sees it; kubelet waits for that long
 )
 
-// Bounds of a question. A node has no more devices than a container may ask for.
+// Bounds of a request. A node has no more devices than a container may ask for.
 const (
 	MaxAllowed = families.MaxDevices
-	MaxName    = 253     // bytes of any name or UUID: the API server's bound for names
+	MaxName    = 253     // bytes of a name or UUID, as in the API server
 	MaxBody    = 1 << 19 // bytes; MaxAllowed of the longest UUIDs fit
 )
 
-// Request asks for a container to hold allowed devices only. It is a JSON object without other fields.
+// Request asks that a container hold allowed devices only.
 type Request struct {
 	Pod       Pod       `json:"pod"`
-	Node      string    `json:"node"` // the caller's own, to which its token is bound
+	Node      string    `json:"node"` // the caller's node, to which its token is bound
 	Container Container `json:"container"`
 	Family    string    `json:"family"`  // type word, e.g. "NVIDIA"
 	Allowed   []string  `json:"allowed"` // device UUIDs, in any order
 }
 
-// Pod names a pod that was, is or will never be again.
+// Pod identifies a pod.
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 }
 
-// Container names a container of the pod twice: a position alone would follow an edited list.
+// Container identifies a container of the pod. Name and position must agree.
 type Container struct {
 	Name     string `json:"name"`
 	Position int    `json:"position"` // initContainers first, then containers
 }
 
-// Answer tells the devices that the container has from now on, recorded by the API server.
-type Answer struct {
-	Devices []string `json:"devices"` // UUIDs in the record's order
-	Moved   bool     `json:"moved"`   // false when the recorded devices were allowed, and nothing was written
+// Response is the body of a response: either an answer or a refusal.
+type Response struct {
+	*Answer
+	*Refusal
 }
 
-// Refusal is why the container's record is as it was.
+// Answer gives the devices that the container has now, as recorded.
+type Answer struct {
+	Devices []string `json:"devices"` // UUIDs, in the record's order
+	Moved   bool     `json:"moved"`   // false if the recorded devices were allowed, so that nothing was written
+}
+
+// Refusal says why the container's record has not changed.
 type Refusal struct {
 	Reason  Reason `json:"reason"`
-	Message string `json:"message"` // for people: the objects, the numbers, what to do
+	Message string `json:"message"` // names the objects, the numbers and the fix
 }
 
-// Error gives the sentence and the reason.
+// Error gives the message and the reason.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s (%s)", r.Message, r.Reason) }
 
-func refuse(reason Reason, format string, arguments ...any) *Refusal {
+// Refuse returns a refusal.
+func Refuse(reason Reason, format string, arguments ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// Check holds a question to its bounds; whether anything of that name exists is not looked at. The error
-// names the field.
+// Check reports whether the request is within its bounds. The error names the field.
 func (r *Request) Check() error {
 	for _, field := range []struct{ name, value string }{
 		{"pod.namespace", r.Pod.Namespace}, {"pod.name", r.Pod.Name}, {"pod.uid", r.Pod.UID},

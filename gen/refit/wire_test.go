@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 func TestWire(t *testing.T) {
@@ -16,11 +17,12 @@ func TestWire(t *testing.T) {
 		want  string
 	}{
 		{
-			ask(initThenApp('i'), 0, "GPU-b"),
-			`{"pod":{"namespace":"team","name":"p","uid":"uid-p"},"node":"node","container":{"name":"i0","position":0},"family":"NVIDIA","allowed":["GPU-b"]}`,
+			rt.Request(then('i'), 0, "GPU-b"),
+			`{"pod":{"namespace":"team","name":"p","uid":"p"},"node":"n1","container":{"name":"i0","position":0},` +
+				`"family":"NVIDIA","allowed":["GPU-b"]}`,
 		},
-		{refit.Answer{Devices: []string{"GPU-b"}}, `{"devices":["GPU-b"],"moved":false}`},
-		{refit.Refusal{Reason: refit.NoMemory, Message: "no"}, `{"reason":"NoMemory","message":"no"}`},
+		{refit.Response{Answer: &refit.Answer{Devices: []string{"GPU-b"}}}, `{"devices":["GPU-b"],"moved":false}`},
+		{refit.Response{Refusal: refit.Refuse(refit.NoMemory, "no")}, `{"reason":"NoMemory","message":"no"}`},
 	} {
 		got, err := json.Marshal(test.value)
 		if diff := cmp.Diff(test.want, string(got)); diff != "" || err != nil {
@@ -31,6 +33,7 @@ func TestWire(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	long := strings.Repeat("x", refit.MaxName+1)
+	many := strings.Fields(strings.Repeat("x ", refit.MaxAllowed+1))
 	for _, test := range []struct {
 		name   string
 		change func(*refit.Request)
@@ -46,15 +49,16 @@ func TestCheck(t *testing.T) {
 		{"no family", func(r *refit.Request) { r.Family = "" }, "family"},
 		{"before the first", func(r *refit.Request) { r.Container.Position = -1 }, "container.position"},
 		{"nothing allowed", func(r *refit.Request) { r.Allowed = nil }, "allowed is empty"},
-		{"as many as may be", func(r *refit.Request) { r.Allowed = strings.Fields(strings.Repeat("x ", refit.MaxAllowed)) }, ""},
-		{"too many allowed", func(r *refit.Request) { r.Allowed = strings.Fields(strings.Repeat("x ", refit.MaxAllowed+1)) }, "1025 devices"},
+		{"as many as may be", func(r *refit.Request) { r.Allowed = many[1:] }, ""},
+		{"too many allowed", func(r *refit.Request) { r.Allowed = many }, "1025 devices"},
 		{"an empty UUID", func(r *refit.Request) { r.Allowed = []string{"a", ""} }, "allowed[1]"},
 		{"a long UUID", func(r *refit.Request) { r.Allowed = []string{long} }, "allowed[0]"},
 	} {
-		r := ask(initThenApp('i'), 0, "GPU-b")
+		r := rt.Request(then('i'), 0, "GPU-b")
 		test.change(r)
 		err := r.Check()
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
 		}
 	}
