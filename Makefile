@@ -15,10 +15,15 @@ PACKAGES = $(MODULES:%=./%/...)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 
-# Tests of these build or read what lies outside their own module, so the go command cannot know when a
-# remembered result is stale. One control plane at a time is enough for a small machine.
+# Tests of these build or read what lies outside their own module, so the go command cannot know when a cached
+# result is stale. They run one package at a time: one control plane is enough for a small machine.
 WHOLE_TREE = ./hack/... ./e2e/...
-TEST = go test -json -race $(TESTFLAGS)
+GO_TEST = go test -json -race $(TESTFLAGS)
+TOOL = $$(GOWORK=off go -C hack/tools tool -n $(1))
+# Runs commands that print the events of `go test -json`; ends with the count of all tests.
+COUNTED = $(call TOOL,gotestsum) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg --raw-command --
+# Packages with benchmarks, but for those that need a cluster.
+BENCHED = $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!e2e' | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 BENCHTIME ?= 1s
 COUNT ?= 1
@@ -76,15 +81,15 @@ e2e: kind-up ## Run the end-to-end tests on the kind cluster, making it first wh
 
 .PHONY: test
 test: ## Run every test with the race detector; builds the control plane first when it is missing.
-	@{ failed=0; \
-	$(TEST) $(filter-out $(WHOLE_TREE),$(PACKAGES)) || failed=1; \
-	go run ./e2e/controlplane/cmd/controlplane-build || failed=1; \
-	$(TEST) -count=1 -p=1 -timeout=40m $(WHOLE_TREE) || failed=1; \
-	exit $$failed; } | go run ./hack/testcount
+	@go run ./e2e/controlplane/cmd/controlplane-build
+	@$(COUNTED) bash -c 'failed=0; \
+		$(GO_TEST) $(filter-out $(WHOLE_TREE),$(PACKAGES)) || failed=1; \
+		$(GO_TEST) -count=1 -p=1 -timeout=40m $(WHOLE_TREE) || failed=1; \
+		exit $$failed'
 
 .PHONY: test-page
 test-page: ## Try the extender's page in a browser; needs Chromium (Debian's package chromium).
-	@$(TEST) -tags page -count=1 ./extender/internal/ui/browser | go run ./hack/testcount
+	@$(COUNTED) $(GO_TEST) -tags page -count=1 ./extender/internal/ui/browser
 
 .PHONY: screenshot
 screenshot: ## Take the pictures of the page that the README shows; needs Chromium.
@@ -109,12 +114,15 @@ lint: ## Run gofmt, go vet and staticcheck.
 	unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make format:"; echo "$$unformatted"; failed=1; fi; \
 	go vet -tags kind,page $(PACKAGES) || failed=1; \
-	$$(GOWORK=off go -C hack/tools tool -n staticcheck) -tags kind,page $(PACKAGES) || failed=1; \
+	$(call TOOL,staticcheck) -tags kind,page $(PACKAGES) || failed=1; \
 	exit $$failed
 
 .PHONY: bench
-bench: ## Run the benchmarks beside their baselines, a table at the end (BENCH=pattern, BENCHTIME=1s, COUNT=1).
-	@go run ./hack/bench -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT)
+bench: ## Run the benchmarks beside their baselines, with tables of ratios and limits (BENCH=pattern, BENCHTIME=1s, COUNT=1).
+	@mkdir -p bin/bench; kept=bin/bench/$$(date -u +%Y%m%dT%H%M%SZ).txt; \
+	{ printf 'commit: %s\nprocessors: %s\n' '$(VERSION)' "$$(nproc)"; \
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem -p 1 -timeout 0 $(BENCHED); } | tee $$kept; \
+	$(call TOOL,benchstat) -col /by $$kept; go run ./hack/bench <$$kept; echo "kept in $$kept"
 
 .PHONY: bench-e2e
 bench-e2e: ## Bind pods with kube-scheduler alone and with the extender, into docs/benchmarks.md (NODES=1000,5000, PODS=1000, ROUNDS=3, RATE=40).
