@@ -104,6 +104,11 @@ generate: ## Write what follows from the declarations of device families.
 	@go run ./gen/cmd/classifier-gen --families ./gen/families --out ./gen/classify \
 		$$(grep -rl 'BEGIN GENERATED' --include='*.md' --include='*.yaml' .)
 
+.PHONY: tidy
+tidy: ## Bring go.mod and go.sum of every module, and go.work.sum, up to date.
+	@for module in $(MODULES) hack/tools hack/promql; do GOWORK=off go -C $$module mod tidy || exit 1; done
+	@rm -f go.work.sum; go list -m all >/dev/null; go list -deps -test -tags kind,page $(PACKAGES) >/dev/null
+
 .PHONY: format
 format: ## Format all Go code.
 	@gofmt -l -w .
