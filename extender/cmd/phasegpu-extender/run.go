@@ -149,12 +149,12 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	})
 	e.binder = bind.New(bind.Config{
 		Pods: core, Book: e.book, Gate: e.gate, May: e.lead.May, Recent: recent, Defaults: o.defaults,
-		Released: e.released, Now: time.Now, Timeout: o.bindTimeout, Log: log,
+		Released: e.refused.Observe, Now: time.Now, Timeout: o.bindTimeout, Log: log,
 		Bound: e.notices.Bound, Waited: e.metrics.Waited, Failed: e.metrics.Failed,
 	})
 
 	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
-		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.released, OnQuota: e.released, OnProblem: e.problem,
+		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.refused.Observe, OnQuota: e.refused.Observe, OnProblem: e.problem,
 	})
 	e.metrics.Registry.MustRegister(&metrics.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
 
@@ -198,25 +198,7 @@ func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delt
 	if d.Changed && e.lead.Leads() {
 		e.notices.Observed(before, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))
 	}
-	e.released(d)
-}
-
-// released wakes pods for which there may be room now.
-func (e *extender) released(d ledger.Delta) {
-	if !d.Released {
-		return
-	}
-	namespace := d.Namespace
-	if n := e.book.Namespace(namespace); n == nil || len(n.Quotas) == 0 {
-		// Without a quota nobody waits for the namespace; unless the last quota has just gone.
-		if d.Node != "" {
-			namespace = ""
-		}
-	}
-	e.refused.Released(d.Node, namespace)
-	if d.Left != "" {
-		e.refused.Released(d.Left, "")
-	}
+	e.refused.Observe(d)
 }
 
 func (e *extender) problem(object runtime.Object, err error) {
@@ -249,7 +231,7 @@ func (e *extender) catchUp(ctx context.Context) error {
 		e.refused.Forget(string(pod.UID))
 	})
 	for _, d := range changed {
-		e.released(d)
+		e.refused.Observe(d)
 	}
 	return err
 }

@@ -41,6 +41,7 @@ const (
 type Book interface {
 	Node(name string) *ledger.View
 	Pod(uid string) *ledger.Entry
+	Namespace(name string) *ledger.Namespace
 	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 

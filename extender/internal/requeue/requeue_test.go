@@ -57,11 +57,7 @@ func (s *shop) leave(name string) {
 	if err != nil {
 		panic(err)
 	}
-	namespace := d.Namespace
-	if n := s.book.Namespace(namespace); n == nil || len(n.Quotas) == 0 {
-		namespace = ""
-	}
-	s.Released(d.Node, namespace)
+	s.Observe(d)
 }
 
 func wants(name string, mib int64) *podrequest.Pod {
