@@ -25,7 +25,6 @@ type options struct {
 	pprof                     bool
 	bindTimeout               time.Duration
 	defaults                  podrequest.Defaults
-	preemptForDevices         bool
 	events                    []string // reasons, see package events
 	leaseNamespace, leaseName string
 	identity                  string
@@ -56,7 +55,6 @@ func parse(args []string, out io.Writer) (*options, error) {
 		o.defaults.Release, err = phase.ParseRelease(text)
 		return err
 	})
-	f.BoolVar(&o.preemptForDevices, "preempt-for-devices", false, "evict pods of lower priority for what a pod lacks of a device alone: with a kube-scheduler (1.38 or later) that asks extenders where it found no victims itself. An earlier one would try each node in vain, and say so")
 	f.Func("events", "reasons of events on pods, comma-separated; \"\" for none (default "+strings.Join(events.Reasons(), ",")+")", func(text string) error {
 		o.events = nil
 		for reason := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' || c == ' ' }) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,9 +21,9 @@ import (
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
-// TestEmptyVictimLists plays a kube-scheduler that asks extenders also where it found no victims itself, over HTTP:
-// Filter says where eviction may help, Preempt whom to evict, the room is kept for the pod, and it gets it.
-func TestEmptyVictimLists(t *testing.T) {
+// TestPreemption plays kube-scheduler over HTTP: Filter refuses, Preempt approves of victims that make room, the room is
+// kept for the nominated pod, and it gets it.
+func TestPreemption(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
 		"hami.io/node-nvidia-register": `[{"id":"G0","count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`,
 	}}}
@@ -39,7 +38,7 @@ func TestEmptyVictimLists(t *testing.T) {
 	}
 	high, small, huge := priority(gpuPod("high", 12000, 8000), 1000), priority(gpuPod("small", 1, 4000), 500), priority(gpuPod("huge", 30000, 1), 1000)
 	client := fake.NewClientset(node, holder, high)
-	o, err := parse([]string{"--lease-name=", "--preempt-for-devices"}, new(bytes.Buffer))
+	o, err := parse([]string{"--lease-name="}, new(bytes.Buffer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,28 +68,26 @@ func TestEmptyVictimLists(t *testing.T) {
 		ask("filter", extenderv1.ExtenderArgs{Pod: pod, NodeNames: &[]string{"n1"}}, &r)
 		return r
 	}
-	victims := func(pod *corev1.Pod) string {
+	approved := func(pod *corev1.Pod, victim string) bool {
 		t.Helper()
+		given := map[string]*extenderv1.MetaVictims{"n1": {Pods: []*extenderv1.MetaPod{{UID: victim}}}}
 		var r extenderv1.ExtenderPreemptionResult
-		ask("preempt", extenderv1.ExtenderPreemptionArgs{Pod: pod, NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{"n1": {Pods: []*extenderv1.MetaPod{}}}}, &r)
-		var uids []string
-		for _, v := range r.NodeNameToMetaVictims {
-			for _, pod := range v.Pods {
-				uids = append(uids, pod.UID)
-			}
+		ask("preempt", extenderv1.ExtenderPreemptionArgs{Pod: pod, NodeNameToMetaVictims: given}, &r)
+		if len(r.NodeNameToMetaVictims) > 0 && !cmp.Equal(given, r.NodeNameToMetaVictims) {
+			t.Errorf("asked about %s, answered %v", victim, r.NodeNameToMetaVictims)
 		}
-		return strings.Join(uids, " ")
+		return len(r.NodeNameToMetaVictims) > 0
 	}
 
 	if r := filter(huge); len(r.FailedNodes) > 0 || len(r.FailedAndUnresolvableNodes) != 1 {
 		t.Errorf("no eviction helps: %+v", r)
 	}
 	want := extenderv1.FailedNodesMap{"n1": "Insufficient GPU memory in the pod's phases"}
-	if r := filter(high); !cmp.Equal(want, r.FailedNodes) || len(r.FailedAndUnresolvableNodes) > 0 {
-		t.Fatalf("eviction helps: %+v", r)
+	if r := filter(high); !cmp.Equal(want, r.FailedAndUnresolvableNodes) || len(r.FailedNodes) > 0 {
+		t.Fatalf("others hold too much: %+v", r)
 	}
-	if got := victims(high); got != "holder" {
-		t.Fatalf("evicted for it: %q", got)
+	if approved(huge, "holder") || approved(high, "cpu") || !approved(high, "holder") {
+		t.Fatal("Preempt approves of victims that make no room, or not of one that does")
 	}
 
 	// kube-scheduler deletes the victim, which takes its time, and nominates the pod.
@@ -109,13 +106,10 @@ func TestEmptyVictimLists(t *testing.T) {
 	update(holder)
 	update(high)
 	await.Until(t, "the room is kept", func() bool { return len(*filter(small).NodeNames) == 0 })
-	if got := victims(high); got != "" {
-		t.Errorf("while it waits for the victim %q is evicted", got)
-	}
-	// One of a lower priority may wait for the same, but for what is left beside the other.
-	for memory, want := range map[int64]string{12576: "holder", 12577: ""} {
-		if got := victims(priority(gpuPod("other", 1, memory), 500)); got != want {
-			t.Errorf("for one of a lower priority with %d MiB %q ends, want %q", memory, got, want)
+	// A pod of lower priority may use what is left beside the nominated pod once the victim is gone.
+	for memory, want := range map[int64]bool{12576: true, 12577: false} {
+		if got := approved(priority(gpuPod("other", 1, memory), 500), "holder"); got != want {
+			t.Errorf("a pod of lower priority with %d MiB: approved %t, want %t", memory, got, want)
 		}
 	}
 

@@ -134,10 +134,9 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	recent := podrequest.NewRecent(remembered)
 	e.filter = &filter.Filter{
 		Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Refused: e.refused, Recent: recent,
-		Defaults: o.defaults, Count: e.metrics.Refused, Evicts: o.preemptForDevices,
+		Defaults: o.defaults, Count: e.metrics.Refused,
 	}
-	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Defaults: o.defaults}
-	e.preempt.Pods, e.preempt.Budgets = preempt.Live(client)
+	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate, Nominated: e.nominated, Defaults: o.defaults}
 	e.lead = &leaderelection.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}
 	broadcaster := clientevents.NewBroadcaster(&clientevents.EventSinkImpl{Interface: client.EventsV1()})
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {

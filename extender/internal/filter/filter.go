@@ -51,8 +51,6 @@ type Filter struct {
 	Recent    *podrequest.Recent
 	Defaults  podrequest.Defaults
 	Count     func(reason string, nodes int) // told how many nodes were refused for each reason
-	// Evicts tells that kube-scheduler asks whom to evict for what others hold of devices (package preempt).
-	Evicts bool
 
 	last atomic.Pointer[rating]
 }
@@ -204,10 +202,10 @@ func quota(err error) podrequest.Refusal {
 	return r
 }
 
-// collect tells the nodes apart. told is what is said of each kind of refusal. Every refusal is one that evicting pods
-// does not resolve, because kube-scheduler (up to 1.37) would find no victims on a node that passed its own filters: it
-// would try without each pod of lower priority in vain, and say so of each node in the pod's event and condition. One
-// that then asks who else could be evicted (Evicts) is told where that may help.
+// collect sorts the nodes into those that fit and those that refuse; told is the sentence for each kind of refusal. All
+// refusals are reported as ones that eviction does not resolve, because kube-scheduler finds no victims on a node that
+// passed its own filters: it would try without each pod of lower priority in vain, and say so of each node in the pod's
+// event and condition.
 func (f *Filter) collect(names []string, refusals []podrequest.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
 	fits := 0
 	for i := range refusals {
@@ -216,21 +214,14 @@ func (f *Filter) collect(names []string, refusals []podrequest.Refusal, told map
 		}
 	}
 	fit, refused := make([]string, 0, fits), make(extenderv1.FailedNodesMap, len(names)-fits)
-	var held extenderv1.FailedNodesMap
-	if f.Evicts {
-		held = extenderv1.FailedNodesMap{}
-	}
 	for i := range refusals {
-		switch r := &refusals[i]; {
-		case r.Reason == "":
+		if r := &refusals[i]; r.Reason == "" {
 			fit = append(fit, names[i])
-		case f.Evicts && r.Held:
-			held[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
-		default:
+		} else {
 			refused[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
 		}
 	}
-	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedNodes: held, FailedAndUnresolvableNodes: refused}
+	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: refused}
 }
 
 // each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in

@@ -9,11 +9,10 @@ import (
 // Refusal is why a pod cannot go on a node: a sentence out of a small set, so that kube-scheduler can
 // add up how many nodes share it. The zero Refusal is none.
 type Refusal struct {
-	Reason string
-	Kind   string // the small set's name for a Reason that has numbers in it, else ""
-	Misses int64  // by how much, of such a Reason
-	// Lasting tells that the node would not do however empty it became, Held that it would if others held less.
-	Lasting, Held bool
+	Reason  string
+	Kind    string // the small set's name for a Reason that has numbers in it, else ""
+	Misses  int64  // by how much, of such a Reason
+	Lasting bool   // the node would not do however empty it became
 }
 
 // What the books say of a node, beside placement's reasons.
@@ -73,7 +72,7 @@ func of(r placement.Reason) Refusal {
 	if r == placement.Fits {
 		return Refusal{}
 	}
-	return Refusal{Reason: r.String(), Lasting: r.Unresolvable(), Held: !r.Unresolvable()}
+	return Refusal{Reason: r.String(), Lasting: r.Unresolvable()}
 }
 
 // Totals is what the namespace is charged for an allocation of the pod, by family.

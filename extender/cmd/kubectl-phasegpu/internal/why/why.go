@@ -228,7 +228,7 @@ func (r *Report) sum(q *query) {
 	case len(r.Fits) > 0 && len(r.Quotas)+len(r.Hindrances) == 0:
 		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are kube-scheduler's: see what it says with kubectl describe pod")
 	case held && len(r.Fits) == 0 && q.Pod.Status.NominatedNodeName == "":
-		text := "kube-scheduler before 1.38 never asks extenders to preempt for our devices (later ones may, with the extender's --preempt-for-devices): whatever its priority, it waits until others end or release"
+		text := "kube-scheduler evicts nobody for memory or cores of a device: whatever its priority, the pod waits until others end or release"
 		if lower := q.lower(); lower > 0 {
 			text += fmt.Sprintf(", although on these nodes %s of lower priority hold devices", render.Count(int64(lower), "pod"))
 		}
