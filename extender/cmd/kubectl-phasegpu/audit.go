@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,94 +29,55 @@ namespace and without --ledger, to get leases (coordination.k8s.io) and pods/pro
 Exit codes: 0 the books are right, 1 they drift, 2 not all of them could be compared.
 `
 
-func auditCommand(s streams) *cobra.Command {
-	o := newOptions("audit", "compare the extenders' books with a recomputation", auditUsage)
-	o.readsFiles()
+func auditCommand(s session) *cobra.Command {
+	o := newOptions(s, "audit", "compare the extenders' books with a recomputation", auditUsage)
 	ledger := o.String("ledger", "", "`URL`, file or - of an extender's /debug/ledger, instead of the cluster's extenders")
 	system := o.StringP("namespace", "n", "phasegpu-system", "`namespace` of the extenders")
-	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
-		if _, err := o.check(&s); err != nil {
+	return o.runs(func(ctx context.Context) (int, error) {
+		if _, err := o.check(*ledger); err != nil {
 			return 0, err
 		}
 		switch {
 		case o.NArg() > 0:
 			return 0, fmt.Errorf("%q: audit takes no arguments, it compares all books (see audit --help)", o.Arg(0))
-		case *ledger == "-" && slices.Contains(o.files, "-"):
-			return 0, errors.New("standard input (-) can be read only once")
 		case len(o.files) > 0 && *ledger == "":
 			return 0, errors.New("-f gives the API server's objects: give the books to compare with --ledger FILE")
 		}
-
-		list, c, err := o.auditState(s)
+		from, err := o.source(ctx, "--ledger FILE and -f FILE")
 		if err != nil {
 			return 0, err
 		}
-		var books []source
-		var problems []input.Problem
+		var books []extender
+		var set input.Set
 		if *ledger != "" {
-			books, err = fromElsewhere(*ledger, s.in)
-		} else {
-			books, problems, err = c.extenders(ctx, *system)
+			books, err = fromElsewhere(*ledger, o.In)
+		} else if c, ok := from.(*cluster); ok {
+			books, set.Problems, err = c.extenders(ctx, *system)
 		}
 		if err != nil {
-			report(s.err, problems)
+			report(o.ErrOut, set.Problems)
 			return 0, err
 		}
-		result := audit.Report{Books: []audit.Books{}, Notes: []audit.Note{}}
-		for _, from := range books {
-			compared, state, err := audit.Look(ctx, audit.Source{Page: from.page, State: list, Pauses: from.pauses})
+		state := func(ctx context.Context, release phase.Release) (*audit.State, error) {
+			state := audit.NewState(release)
+			return state, from.each(ctx, allPods(), metav1.NamespaceAll, state)
+		}
+		result := &audit.Report{Books: []audit.Books{}, Notes: []audit.Note{}}
+		for _, e := range books {
+			compared, last, err := audit.Look(ctx, audit.Source{Page: e.page, State: state, Pauses: e.pauses})
 			if err != nil {
-				problems = append(problems, input.Problem{Source: input.Source{Object: from.name}, Err: err})
+				set.Fail(input.Source{Object: e.name}, err)
 				continue
 			}
-			compared.Source, compared.Leads = from.name, from.leads
+			compared.Source, compared.Leads = e.name, e.leads
 			result.Books = append(result.Books, compared)
-			result.Notes = append([]audit.Note{}, state.Notes()...)
+			result.Notes = append([]audit.Note{}, last.Notes()...)
 		}
-		report(s.err, problems)
-		err = o.write(s, result, func() error { return result.Text(s.out, s.screen) })
-		switch {
-		case err != nil:
-			return 0, err
-		case result.Drifts():
-			return exitNegative, nil
-		case result.Unsettled(), (&input.Set{Problems: problems}).Failed():
-			return exitBadInput, nil
+		report(o.ErrOut, set.Problems)
+		code, err := o.write(result, result.Drifts())
+		if err == nil && code == exitFine && (result.Unsettled() || set.Failed()) {
+			code = exitBadInput
 		}
-		return exitFine, nil
+		return code, err
 	})
-}
-
-// lister lists what the API server has now.
-type lister func(context.Context, phase.Release) (*audit.State, error)
-
-// auditState returns where the API server's objects come from: files, or the cluster.
-func (o *options) auditState(s streams) (lister, *cluster, error) {
-	if len(o.files) == 0 {
-		c, err := o.cluster()
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w (offline, give --ledger FILE and -f FILE)", err)
-		}
-		return func(ctx context.Context, release phase.Release) (*audit.State, error) {
-			state := audit.NewState(release)
-			return state, c.each(ctx, []string{""}, metav1.NamespaceAll, into(state))
-		}, c, nil
-	}
-	var set input.Set
-	if err := o.read(&set, o.files, metav1.NamespaceDefault, s.in); err != nil {
-		return nil, nil, err
-	}
-	report(s.err, set.Problems)
-	if set.Failed() {
-		return nil, nil, errors.New("nothing is compared with objects of which some cannot be read")
-	}
-	return func(_ context.Context, release phase.Release) (*audit.State, error) {
-		state := audit.NewState(release)
-		into(state).take(&set)
-		return state, nil
-	}, nil, nil
-}
-
-func into(state *audit.State) collector {
-	return collector{state.AddNode, state.AddPod, state.AddQuota}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 	"github.com/phasegpu/phasegpu/gen/baseline"
 )
 
@@ -29,7 +28,7 @@ func BenchmarkCommand(b *testing.B) {
 		b.Run(fmt.Sprintf("command=%s/nodes=%d/pods=%d/by=phasegpu", strings.Join(args, "-"), nodes, pods), func(b *testing.B) {
 			for b.Loop() {
 				var out, stderr bytes.Buffer
-				code := run(b.Context(), append(args, access...), streams{strings.NewReader(""), &out, &stderr, render.Screen{Width: 100}, false, noon})
+				code := run(b.Context(), append(args, access...), plain("", &out, &stderr))
 				if code > exitNegative || out.Len() == 0 {
 					b.Fatalf("exit code %d: %s", code, stderr.String())
 				}

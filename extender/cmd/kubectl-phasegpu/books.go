@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,40 +27,41 @@ const (
 	ledgerPath   = "/debug/ledger"
 )
 
-// source is where an extender's books are taken from.
-type source struct {
+// extender is where an extender's books are read.
+type extender struct {
 	name   string
 	leads  bool
 	page   func(context.Context) (*ui.Ledger, error)
 	pauses []time.Duration // between looks
 }
 
-// whileItMoves is how long to pause between looks at books that live: six seconds in all, which is far longer
-// than an extender that works is behind.
-func whileItMoves() []time.Duration {
-	return []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second}
+// pauses between looks at live books: six seconds in all, far longer than a working extender lags.
+func pauses() []time.Duration {
+	const ms = time.Millisecond
+	return []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1500 * ms, 3000 * ms}
 }
 
 // extenders finds the extenders of the cluster, the leading one first. A warning names those that are not
 // ready, whose books are not rebuilt yet.
-func (c *cluster) extenders(ctx context.Context, namespace string) ([]source, []input.Problem, error) {
+func (c *cluster) extenders(ctx context.Context, namespace string) ([]extender, []input.Problem, error) {
 	lease, err := c.leases.Leases(namespace).Get(ctx, extenderName, metav1.GetOptions{})
 	if err != nil {
-		return nil, nil, fmt.Errorf("the leading extender cannot be found by its Lease (is phasegpu in another namespace? give --namespace; or give --ledger): %w", err)
+		return nil, nil, fmt.Errorf("the leading extender cannot be found by its Lease "+
+			"(is phasegpu in another namespace? give --namespace; or give --ledger): %w", err)
 	}
 	holder := ""
 	if lease.Spec.HolderIdentity != nil {
-		holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // behind it stands a UUID
+		holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_") // a UUID follows
 	}
 	selector := labels.Set{"app.kubernetes.io/name": extenderName}.String()
 	pods, err := c.client.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the extenders' pods cannot be listed: %w", err)
 	}
-	var found []source
+	var found []extender
 	var problems []input.Problem
 	warn := func(object, format string, args ...any) {
-		problems = append(problems, input.Problem{Source: input.Source{Object: object}, Err: fmt.Errorf(format, args...), Warning: true})
+		problems = append(problems, input.Warning(object, fmt.Errorf(format, args...)))
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
@@ -70,8 +69,8 @@ func (c *cluster) extenders(ctx context.Context, namespace string) ([]source, []
 			warn("Pod "+namespace+"/"+pod.Name, "its extender is not ready, so its books are not compared")
 			continue
 		}
-		found = append(found, source{
-			name: "Pod " + namespace + "/" + pod.Name, leads: pod.Name == holder, pauses: whileItMoves(),
+		found = append(found, extender{
+			name: "Pod " + namespace + "/" + pod.Name, leads: pod.Name == holder, pauses: pauses(),
 			page: func(ctx context.Context) (*ui.Ledger, error) {
 				body, err := c.client.Pods(namespace).ProxyGet("", pod.Name, extenderPort, ledgerPath, nil).DoRaw(ctx)
 				if err != nil {
@@ -82,17 +81,19 @@ func (c *cluster) extenders(ctx context.Context, namespace string) ([]source, []
 		})
 	}
 	if len(found) == 0 {
-		return nil, problems, fmt.Errorf("none of %d pods with label %s in namespace %s has an extender that is ready", len(pods.Items), selector, namespace)
+		return nil, problems, fmt.Errorf("none of %d pods with label %s in namespace %s has an extender that is ready",
+			len(pods.Items), selector, namespace)
 	}
-	slices.SortStableFunc(found, func(x, y source) int { return cmp.Compare(rank(x), rank(y)) })
+	slices.SortStableFunc(found, func(x, y extender) int { return cmp.Compare(rank(x), rank(y)) })
 	if !found[0].leads {
-		warn(fmt.Sprintf("Lease %s/%s", namespace, extenderName), "held by %q, which is no extender that is ready: nothing is bound until another takes over", holder)
+		warn(fmt.Sprintf("Lease %s/%s", namespace, extenderName),
+			"held by %q, which is no extender that is ready: nothing is bound until another takes over", holder)
 	}
 	return found, problems, nil
 }
 
-func rank(s source) int {
-	if s.leads {
+func rank(e extender) int {
+	if e.leads {
 		return 0
 	}
 	return 1
@@ -100,52 +101,40 @@ func rank(s source) int {
 
 // serves reports whether the extender of a pod is ready.
 func serves(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == "extender" && c.Ready })
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == "extender" && c.Ready
+	})
 }
 
-// fromElsewhere takes books from a URL, which is asked again at each look, or from a file.
-func fromElsewhere(where string, stdin io.Reader) ([]source, error) {
-	s := source{name: where}
-	if strings.HasPrefix(where, "http://") || strings.HasPrefix(where, "https://") {
-		s.pauses = whileItMoves()
-		s.page = func(ctx context.Context) (*ui.Ledger, error) { return fetch(ctx, where) }
-		return []source{s}, nil
-	}
-	in := stdin
-	if where == "-" {
-		s.name = "standard input"
-	} else {
-		file, err := os.Open(where)
-		if err != nil {
-			return nil, err
+// fromElsewhere reads books from a URL, anew at each look, or once from a file.
+func fromElsewhere(where string, stdin io.Reader) ([]extender, error) {
+	e := extender{name: where}
+	if input.IsURL(where) {
+		e.pauses = pauses()
+		e.page = func(ctx context.Context) (*ui.Ledger, error) {
+			in, err := input.Open(ctx, where, nil)
+			if err != nil {
+				return nil, fmt.Errorf("%w: give the URL of an extender's %s", err, ledgerPath)
+			}
+			defer in.Close()
+			return decodeLedger(in)
 		}
-		defer file.Close()
-		in = file
+		return []extender{e}, nil
 	}
+	if where == "-" {
+		e.name = "standard input"
+	}
+	in, err := input.Open(context.Background(), where, stdin)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
 	l, err := decodeLedger(in)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
+		return nil, fmt.Errorf("%s: %w", e.name, err)
 	}
-	s.page = func(context.Context) (*ui.Ledger, error) { return l, nil }
-	return []source{s}, nil
-}
-
-func fetch(ctx context.Context, url string) (*ui.Ledger, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("its answer is %s: give the URL of an extender's %s", answer.Status, ledgerPath)
-	}
-	return decodeLedger(answer.Body)
+	e.page = func(context.Context) (*ui.Ledger, error) { return l, nil }
+	return []extender{e}, nil
 }
 
 // maxLedger bounds a page: 40,000 pods are about 20 MB.

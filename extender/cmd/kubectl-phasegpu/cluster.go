@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,30 +22,27 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// cluster is the cluster of the user's kubeconfig.
+// cluster is the cluster that kubectl's flags and the kubeconfig select.
 type cluster struct {
 	client    corev1client.CoreV1Interface
 	leases    coordinationv1client.LeasesGetter
 	namespace string
 }
 
-// fileNamespace is the namespace of objects in files that name none, when no cluster is asked.
-func (o *options) fileNamespace() string {
-	if o.namespace != "" {
-		return o.namespace
-	}
-	return metav1.NamespaceDefault
-}
-
-func (o *options) cluster() (*cluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.context}
-	overrides.Context.Namespace = o.namespace
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
-	config, err := loader.ClientConfig()
+func (s *session) cluster() (*cluster, error) {
+	config, err := s.config.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("no cluster to ask: %w", err)
+	}
+	loader := s.config.ToRawKubeConfigLoader()
+	if config.Host == clientcmd.ClusterDefaults.Server && *s.config.APIServer == "" { // kubectl's default
+		raw, err := loader.RawConfig()
+		if err == nil {
+			err = clientcmd.ConfirmUsable(raw, *s.config.Context)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("no cluster to ask: %w", err)
+		}
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
@@ -53,7 +51,7 @@ func (o *options) cluster() (*cluster, error) {
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.UserAgent = "kubectl-phasegpu"
-	config.QPS = -1 // a person's command makes few requests; no need to wait between them
+	config.QPS = -1 // few requests: no need for client-side throttling
 	client, err := corev1client.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -68,167 +66,106 @@ func (o *options) cluster() (*cluster, error) {
 // pods adds the pods of these names; one that cannot be read is a problem of the set.
 func (c *cluster) pods(ctx context.Context, set *input.Set, names []string) {
 	for _, name := range names {
-		source := input.Source{Object: "Pod " + c.namespace + "/" + name}
 		pod, err := c.client.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
-			set.Problems = append(set.Problems, input.Problem{Source: source, Err: err})
+			set.Fail(input.Source{Object: "Pod " + c.namespace + "/" + name}, err)
 			continue
 		}
-		set.Pods = append(set.Pods, input.Pod{Pod: pod, Source: source, Kind: "Pod"})
+		set.AddPod(pod)
 	}
 }
 
-// pod returns a pod of the namespace.
 func (c *cluster) pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	pod, err := c.client.Pods(c.namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("pod %s/%s: %w (-n gives another namespace; kubectl get pods -A --field-selector metadata.name=%s finds it)", c.namespace, name, err, name)
+		return nil, fmt.Errorf("pod %s/%s: %w (-n gives another namespace; "+
+			"kubectl get pods -A --field-selector metadata.name=%s finds it)", c.namespace, name, err, name)
 	}
 	return pod, err
 }
 
-// podsWithDevices adds all pods that ask for devices and match a label selector.
-func (c *cluster) podsWithDevices(ctx context.Context, set *input.Set, everywhere bool, selector string) error {
-	namespace := c.namespace
-	if everywhere {
-		namespace = metav1.NamespaceAll
+func (c *cluster) on(ctx context.Context, name string) (*corev1.Node, []corev1.Pod, error) {
+	node, err := c.client.Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		node, err = nil, nil
 	}
-	return c.eachPod(ctx, namespace, metav1.ListOptions{LabelSelector: selector}, func(pod *corev1.Pod) {
-		if kube.Asks(&pod.Spec) {
-			set.Pods = append(set.Pods, fromCluster(pod))
-		}
-	})
-}
-
-func fromCluster(pod *corev1.Pod) input.Pod {
-	return input.Pod{Pod: pod, Source: input.Source{Object: "Pod " + pod.Namespace + "/" + pod.Name}, Kind: "Pod"}
-}
-
-// state adds what pods are placed on: the nodes, the pods with devices on them, and the quotas.
-func (c *cluster) state(ctx context.Context, set *input.Set) error {
-	err := c.each(ctx, onNodes(), metav1.NamespaceAll, collector{
-		node:  func(node *corev1.Node) { set.Nodes = append(set.Nodes, node) },
-		pod:   func(pod *corev1.Pod) { set.Pods = append(set.Pods, fromCluster(pod)) },
-		quota: func(quota *corev1.ResourceQuota) { set.Quotas = append(set.Quotas, quota) },
-	})
 	if err != nil {
-		return fmt.Errorf("%w (give --nodes FILE instead)", err)
+		return nil, nil, err
 	}
-	return nil
+	there := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", name).String()}
+	var pods []corev1.Pod
+	err = c.eachPod(ctx, metav1.NamespaceAll, there, func(pod *corev1.Pod) { pods = append(pods, *pod) })
+	return node, pods, err
 }
 
-// collector takes the objects that the books are made of.
-type collector struct {
-	node  func(*corev1.Node)
-	pod   func(*corev1.Pod)
-	quota func(*corev1.ResourceQuota)
-}
-
-// take adds objects of files.
-func (to collector) take(set *input.Set) {
-	for _, node := range set.Nodes {
-		to.node(node)
-	}
-	for _, pod := range set.Pods {
-		if pod.Kind == "Pod" {
-			to.pod(pod.Pod)
-		}
-	}
-	for _, quota := range set.Quotas {
-		to.quota(quota)
-	}
-}
-
-// onNodes selects the pods that hold something of nodes, and those for whom something is kept.
+// onNodes selects the pods that have a node, and those that are nominated to one.
 func onNodes() []string {
-	return []string{
-		fields.OneTermNotEqualSelector("spec.nodeName", "").String(),
-		fields.AndSelectors(fields.OneTermEqualSelector("spec.nodeName", ""), fields.OneTermNotEqualSelector("status.nominatedNodeName", "")).String(),
-	}
+	nominated := fields.AndSelectors(
+		fields.OneTermEqualSelector("spec.nodeName", ""), fields.OneTermNotEqualSelector("status.nominatedNodeName", ""))
+	return []string{fields.OneTermNotEqualSelector("spec.nodeName", "").String(), nominated.String()}
 }
 
-// each lists nodes, pods with devices that match one of these field selectors and the quotas of a namespace or all,
-// beside each other.
-func (c *cluster) each(ctx context.Context, pods []string, quotasOf string, to collector) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var taking sync.Mutex // by the collector
-	var lists sync.WaitGroup
-	all := []func() error{
-		func() error {
-			return c.eachNode(ctx, func(node *corev1.Node) {
-				taking.Lock()
-				defer taking.Unlock()
-				to.node(node)
-			})
-		},
-		func() error {
-			quotas, err := c.client.ResourceQuotas(quotasOf).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return fmt.Errorf("quotas cannot be listed: %w", err)
-			}
-			taking.Lock()
-			defer taking.Unlock()
-			for i := range quotas.Items {
-				to.quota(&quotas.Items[i])
-			}
-			return nil
-		},
-	}
-	for _, selector := range pods {
-		all = append(all, func() error {
-			return c.eachPod(ctx, metav1.NamespaceAll, metav1.ListOptions{FieldSelector: selector}, func(pod *corev1.Pod) {
-				taking.Lock()
-				defer taking.Unlock()
-				to.pod(pod)
+// allPods selects every pod.
+func allPods() []string { return []string{""} }
+
+func (c *cluster) each(ctx context.Context, selectors []string, quotasOf string, to collector) error {
+	var adding sync.Mutex
+	lists, listing := errgroup.WithContext(ctx)
+	lists.Go(func() error {
+		return eachItem(listing, "nodes", c.client.Nodes().List, metav1.ListOptions{}, func(node *corev1.Node) {
+			adding.Lock()
+			defer adding.Unlock()
+			to.AddNode(node)
+		})
+	})
+	lists.Go(func() error {
+		list := c.client.ResourceQuotas(quotasOf).List
+		return eachItem(listing, "quotas", list, metav1.ListOptions{}, func(quota *corev1.ResourceQuota) {
+			adding.Lock()
+			defer adding.Unlock()
+			to.AddQuota(quota)
+		})
+	})
+	for _, selector := range selectors {
+		lists.Go(func() error {
+			selected := metav1.ListOptions{FieldSelector: selector}
+			return c.eachPod(listing, metav1.NamespaceAll, selected, func(pod *corev1.Pod) {
+				adding.Lock()
+				defer adding.Unlock()
+				to.AddPod(pod)
 			})
 		})
 	}
-	errs := make([]error, len(all))
-	for i, list := range all {
-		lists.Go(func() {
-			if errs[i] = list(); errs[i] != nil {
-				cancel() // the others are of no use
-			}
-		})
-	}
-	lists.Wait()
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-	}
-	return errors.Join(errs...)
+	return lists.Wait()
 }
 
-// eachNode lists nodes page by page.
-func (c *cluster) eachNode(ctx context.Context, each func(*corev1.Node)) error {
-	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return c.client.Nodes().List(ctx, options)
-	})
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		each(object.(*corev1.Node))
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("nodes cannot be listed: %w", err)
-	}
-	return nil
-}
-
-// eachPod lists pods page by page, all as of one moment, and keeps none that has to do with no device.
+// eachPod lists pods page by page and leaves out those without devices.
 func (c *cluster) eachPod(ctx context.Context, namespace string, options metav1.ListOptions, each func(*corev1.Pod)) error {
-	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return c.client.Pods(namespace).List(ctx, options)
-	})
-	err := list.EachListItem(ctx, options, func(object runtime.Object) error {
-		if pod := object.(*corev1.Pod); kube.Tracked(pod) {
+	return eachItem(ctx, "pods", c.client.Pods(namespace).List, options, func(pod *corev1.Pod) {
+		if kube.Tracked(pod) {
 			each(pod)
 		}
+	})
+}
+
+// eachItem lists objects page by page, all as of one moment.
+func eachItem[List, Item runtime.Object](
+	ctx context.Context, what string, list func(context.Context, metav1.ListOptions) (List, error),
+	options metav1.ListOptions, each func(Item),
+) error {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return list(ctx, options)
+	})
+	err := pages.EachListItem(ctx, options, func(object runtime.Object) error {
+		item, ok := object.(Item)
+		if !ok {
+			return errors.New("the answer holds something else")
+		}
+		each(item)
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("pods cannot be listed: %w", err)
+		return fmt.Errorf("%s cannot be listed: %w", what, err)
 	}
 	return nil
 }

@@ -72,6 +72,10 @@ func api(t *testing.T, more ...string) *httptest.Server {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		}
+		if user := r.Header.Get("Impersonate-User"); user != "" && user != "ada" {
+			http.Error(w, "nobody may act as "+user, http.StatusForbidden)
+			return
+		}
 		answer := func(kind string, object any) {
 			text, _ := json.Marshal(object)
 			text = append([]byte(fmt.Sprintf(`{"apiVersion":"v1","kind":%q,`, kind)), text[1:]...)
@@ -235,6 +239,29 @@ func TestRefitOnACluster(t *testing.T) {
 		stdout, stderr, code := command(t, "", append([]string{"refit", "--dry-run", c.pod, "a", "--allow", c.allow}, access...)...)
 		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
 			t.Errorf("%s to %s: exit code %d, want %d\nstdout %s\nstderr %s", c.pod, c.allow, code, c.code, stdout, stderr)
+		}
+	}
+}
+
+// The flags of kubectl reach the cluster as they do there.
+func TestFlagsOfKubectl(t *testing.T) {
+	server := api(t)
+	access := []string{"--kubeconfig", kubeconfig(t, server), "--context", "test"}
+	for _, c := range []struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		{append(access, "--as", "ada"), exitFine, ""},
+		{append(access, "--as", "eve"), exitBadInput, "nobody may act as eve"},
+		{append(access, "--token", "other"), exitBadInput, "asked for the client to provide credentials"},
+		{append(access, "--request-timeout", "1ns"), exitBadInput, "context deadline exceeded"},
+		{append(access, "--cluster", "nowhere"), exitBadInput, "no cluster to ask"},
+		{[]string{"--server", server.URL, "--insecure-skip-tls-verify", "--token", "secret", "-n", "ml"}, exitFine, ""},
+	} {
+		_, stderr, code := command(t, "", append([]string{"explain", "running"}, c.args...)...)
+		if code != c.code || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
+			t.Errorf("%q: exit code %d, want %d; stderr %q, want %q", c.args, code, c.code, stderr, c.stderr)
 		}
 	}
 }

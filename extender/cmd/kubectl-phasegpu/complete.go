@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,18 +10,17 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // completion completes an argument, or the value of a flag, as far as toComplete goes.
 type completion = func(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
-// patience is how long whoever presses the tab key waits for the cluster.
-const patience = 3 * time.Second
+// completionTimeout is how long the cluster may take to complete a word.
+const completionTimeout = 3 * time.Second
 
 // complete completes the values of a flag.
-func (o *options) complete(flag string, by completion) {
-	if err := o.command.RegisterFlagCompletionFunc(flag, by); err != nil {
+func complete(c *cobra.Command, flag string, by completion) {
+	if err := c.RegisterFlagCompletionFunc(flag, by); err != nil {
 		panic(err) // no such flag: a mistake in this package that any run of it shows
 	}
 }
@@ -38,12 +38,14 @@ func matching(all []string, toComplete string) []string {
 }
 
 // fromCluster completes with what the cluster has; with nothing when it cannot be asked.
-func (o *options) fromCluster(ctx context.Context, toComplete string, list func(context.Context, *cluster) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	c, err := o.cluster()
+func (s *session) fromCluster(
+	ctx context.Context, toComplete string, list func(context.Context, *cluster) ([]string, error),
+) ([]string, cobra.ShellCompDirective) {
+	c, err := s.cluster()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
 	names, err := list(ctx, c)
 	if err != nil {
@@ -52,7 +54,7 @@ func (o *options) fromCluster(ctx context.Context, toComplete string, list func(
 	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
-// recent is a list as of any moment of late, which costs the API server least.
+// recent lists from the API server's cache, which costs least.
 func recent() metav1.ListOptions { return metav1.ListOptions{ResourceVersion: "0"} }
 
 // itemNames returns the names of a list's objects.
@@ -68,8 +70,8 @@ func itemNames[T any, P interface {
 }
 
 // namespaces completes namespaces.
-func (o *options) namespaces(c *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+func (s *session) namespaces(c *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return s.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
 		list, err := c.client.Namespaces().List(ctx, recent())
 		if err != nil {
 			return nil, err
@@ -79,32 +81,25 @@ func (o *options) namespaces(c *cobra.Command, _ []string, toComplete string) ([
 }
 
 // contexts completes contexts of the kubeconfig.
-func (o *options) contexts(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := rules.Load()
+func (s *session) contexts(_ *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	config, err := s.config.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	var names []string
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return matching(names, toComplete), cobra.ShellCompDirectiveNoFileComp
+	return matching(slices.Sorted(maps.Keys(config.Contexts)), toComplete), cobra.ShellCompDirectiveNoFileComp
 }
 
 // pods completes pods with devices in the namespace, up to a number of them, each once.
-func (o *options) pods(most int) completion {
+func (s *session) pods(most int) completion {
 	return func(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+		return s.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
 			var names []string
 			err := c.eachPod(ctx, c.namespace, recent(), func(pod *corev1.Pod) {
 				if !slices.Contains(args, pod.Name) {
-					names = append(names, pod.Name+"\t"+whereabouts(pod))
+					names = append(names, pod.Name+"\t"+location(pod))
 				}
 			})
 			return names, err
@@ -112,8 +107,8 @@ func (o *options) pods(most int) completion {
 	}
 }
 
-// whereabouts says in a few words where a pod is.
-func whereabouts(pod *corev1.Pod) string {
+// location describes where a pod is.
+func location(pod *corev1.Pod) string {
 	switch {
 	case ended(pod):
 		return "ended"
@@ -124,11 +119,13 @@ func whereabouts(pod *corev1.Pod) string {
 }
 
 // podAndContainer completes a pod, and then one of its containers.
-func (o *options) podAndContainer(c *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (s *session) podAndContainer(
+	c *cobra.Command, args []string, toComplete string,
+) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
-		return o.pods(1)(c, args, toComplete)
+		return s.pods(1)(c, args, toComplete)
 	}
-	return o.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
+	return s.fromCluster(c.Context(), toComplete, func(ctx context.Context, c *cluster) ([]string, error) {
 		pod, err := c.pod(ctx, args[0])
 		if err != nil {
 			return nil, err

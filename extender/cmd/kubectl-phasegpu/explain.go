@@ -3,14 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
-	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 const explainUsage = `Explains pods: what each container asks for, the phases the pod passes through and who is alive in
@@ -25,90 +26,74 @@ In JSON a memory amount that only a device can settle (a percentage, or the whol
 a pod of several families has one total over all of them.
 `
 
-func explainCommand(s streams) *cobra.Command {
-	o := newOptions("explain [POD...]", "explain what pods ask for and hold", explainUsage)
-	o.readsFiles()
+func explainCommand(s session) *cobra.Command {
+	o := newOptions(s, "explain [POD...]", "explain what pods request and hold", explainUsage)
 	o.readsPods()
 	all := o.BoolP("all-namespaces", "A", false, "pods of all namespaces")
 	selector := o.StringP("selector", "l", "", "label `selector` of pods")
 	o.command.ValidArgsFunction = o.pods(math.MaxInt)
-	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
-		release, err := o.check(&s)
+	return o.runs(func(ctx context.Context) (int, error) {
+		release, err := o.check()
 		if err != nil {
 			return 0, err
 		}
-		online := o.NArg() > 0 || *all || *selector != ""
-		var set input.Set
-		switch {
-		case online && len(o.files) > 0:
-			return 0, errors.New("-f and pods of the cluster exclude each other: explain them one after the other")
-		case o.NArg() > 0 && (*all || *selector != ""):
-			return 0, errors.New("pod names exclude -A and -l")
-		case online:
-			cluster, err := o.cluster()
-			if err != nil {
-				return 0, err
-			}
-			if o.NArg() > 0 {
-				cluster.pods(ctx, &set, o.Args())
-			} else if err := cluster.podsWithDevices(ctx, &set, *all, *selector); err != nil {
-				return 0, err
-			}
-		case len(o.files) == 0:
-			return 0, errors.New("nothing to explain: give -f FILE, names of pods, -l SELECTOR or -A (see explain --help)")
-		default:
-			if err := o.read(&set, o.files, o.fileNamespace(), s.in); err != nil {
-				return 0, err
-			}
-			set.RequirePods()
+		set, err := o.explained(ctx, *all, *selector)
+		if err != nil {
+			return 0, err
 		}
-
-		result := explain.Report{Pods: []explain.Pod{}}
-		var titles []string
+		result := &explain.Report{Pods: []explain.Pod{}}
 		for _, pod := range set.Pods {
 			e, err := explain.Of(pod.Pod, release)
 			if err != nil {
-				set.Problems = append(set.Problems, input.Problem{Source: pod.Source, Err: err})
+				set.Fail(pod.Source, err)
 			}
 			if e != nil {
+				e.Title = pod.Title()
 				result.Pods = append(result.Pods, *e)
-				titles = append(titles, title(pod))
 			}
 		}
-		report(s.err, set.Problems)
-		if err := o.write(s, result, func() error { return writeExplained(result, titles, s) }); err != nil {
-			return 0, err
+		report(o.ErrOut, set.Problems)
+		code, err := o.write(result, false)
+		if err == nil && set.Failed() {
+			code = exitBadInput
 		}
-		if set.Failed() {
-			return exitBadInput, nil
-		}
-		return exitFine, nil
+		return code, err
 	})
 }
 
-func writeExplained(result explain.Report, titles []string, s streams) error {
-	out := render.Printer{Out: s.out}
-	for i := range result.Pods {
-		if i > 0 {
-			out.Line()
-			out.Line()
-		}
-		if out.Err == nil {
-			out.Err = result.Pods[i].Text(s.out, s.screen, titles[i])
-		}
-	}
-	return out.Err
-}
-
-// title is what a pod is called in text.
-func title(pod input.Pod) string {
-	text := fmt.Sprintf("%s %s/%s", pod.Kind, pod.Namespace, pod.Name)
+// explained reads the pods to explain.
+func (o *options) explained(ctx context.Context, all bool, selector string) (*input.Set, error) {
+	online := o.NArg() > 0 || all || selector != ""
 	switch {
-	case pod.Kind == "Pod":
-		return text
-	case pod.Replicas > 1:
-		return text + fmt.Sprintf(", one of %d replicas", pod.Replicas)
-	default:
-		return text + ", a pod of its template"
+	case online && len(o.files) > 0:
+		return nil, errors.New("-f and pods of the cluster exclude each other: explain them one after the other")
+	case o.NArg() > 0 && (all || selector != ""):
+		return nil, errors.New("pod names exclude -A and -l")
+	case !online && len(o.files) == 0:
+		return nil, errors.New("nothing to explain: give -f FILE, names of pods, -l SELECTOR or -A (see explain --help)")
+	case !online:
+		set, err := o.read(ctx, o.files, o.fileNamespace())
+		if err == nil {
+			set.RequirePods()
+		}
+		return set, err
 	}
+	c, err := o.cluster()
+	if err != nil {
+		return nil, err
+	}
+	set := new(input.Set)
+	if o.NArg() > 0 {
+		c.pods(ctx, set, o.Args())
+		return set, nil
+	}
+	namespace := c.namespace
+	if all {
+		namespace = metav1.NamespaceAll
+	}
+	return set, c.eachPod(ctx, namespace, metav1.ListOptions{LabelSelector: selector}, func(pod *corev1.Pod) {
+		if kube.Asks(&pod.Spec) {
+			set.AddPod(pod)
+		}
+	})
 }

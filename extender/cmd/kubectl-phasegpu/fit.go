@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 )
@@ -29,24 +29,22 @@ higher priority are going to hold is kept for them (status.nominatedNodeName).
 In JSON a pod that fits nowhere has node and allocation null, and only such a pod has reasons.
 `
 
-func fitCommand(s streams) *cobra.Command {
-	o := newOptions("fit", "place pods on nodes", fitUsage)
-	o.readsFiles()
+func fitCommand(s session) *cobra.Command {
+	o := newOptions(s, "fit", "place pods on nodes", fitUsage)
 	o.readsPods()
-	nodeFiles := o.StringArray("nodes", nil, "`file` with Node manifests, directory, or -; may be repeated")
-	nodePolicy := o.String("node-policy", "binpack", "`policy` between nodes of pods without the annotation: binpack or spread")
-	devicePolicy := o.String("device-policy", "binpack", "`policy` between devices of pods without the annotation: binpack or spread")
-	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
-		release, err := o.check(&s, nodeFiles)
+	nodeFiles := o.StringArray("nodes", nil, "`file` with Node manifests, directory, URL, or -; may be repeated")
+	nodePolicy, devicePolicy := o.policyFlag("node"), o.policyFlag("device")
+	return o.runs(func(ctx context.Context) (int, error) {
+		release, err := o.check(*nodeFiles...)
 		if err != nil {
 			return 0, err
 		}
 		policies := fit.Policies{Release: release}
-		if policies.Node, err = wire.ParsePolicy(*nodePolicy); err != nil {
-			return 0, fmt.Errorf("--node-policy: %w", err)
+		if policies.Node, err = nodePolicy(); err != nil {
+			return 0, err
 		}
-		if policies.Device, err = wire.ParsePolicy(*devicePolicy); err != nil {
-			return 0, fmt.Errorf("--device-policy: %w", err)
+		if policies.Device, err = devicePolicy(); err != nil {
+			return 0, err
 		}
 		switch {
 		case o.NArg() > 0:
@@ -54,74 +52,64 @@ func fitCommand(s streams) *cobra.Command {
 		case len(o.files) == 0:
 			return 0, errors.New("nothing to place: give -f FILE (see fit --help)")
 		}
-		set, state, err := o.fitInput(ctx, s, *nodeFiles)
+		set, state, err := o.fitInput(ctx, *nodeFiles)
 		if err != nil {
 			return 0, err
 		}
-
-		problems := append(set.Problems, state.Problems...)
+		all := input.Set{Problems: append(set.Problems, state.Problems...)}
 		bound := make([]*corev1.Pod, 0, len(set.Pods)+len(state.Pods))
 		for _, pod := range append(set.Pods, state.Pods...) {
 			bound = append(bound, pod.Pod)
 		}
-		on := fit.New(append(set.Nodes, state.Nodes...), bound, append(set.Quotas, state.Quotas...), policies, func(object string, err error) {
-			problems = append(problems, input.Problem{Source: input.Source{Object: object}, Err: err, Warning: true})
-		})
-		if on.Nodes() == 0 {
-			problems = append(problems, input.Problem{Err: errors.New("there is no node to place on")})
+		nodes, quotas := append(set.Nodes, state.Nodes...), append(set.Quotas, state.Quotas...)
+		cluster := fit.New(nodes, bound, quotas, policies, all.Warn)
+		if cluster.Nodes() == 0 {
+			all.Fail(input.Source{}, errors.New("there is no node to place on"))
 		}
-		result := fit.Report{Pods: []fit.Placement{}}
-		var titles []string
+		result := fit.NewReport(cluster)
 		for _, pod := range set.Pods {
-			if pod.Spec.NodeName != "" || ended(pod.Pod) || on.Nodes() == 0 {
+			if pod.Spec.NodeName != "" || ended(pod.Pod) || cluster.Nodes() == 0 {
 				continue
 			}
-			placed, err := on.Place(pod.Pod)
-			if err != nil {
-				problems = append(problems, input.Problem{Source: pod.Source, Err: err})
-				continue
+			if err := result.Place(pod.Pod, pod.Title()); err != nil {
+				all.Fail(pod.Source, err)
 			}
-			result.Pods = append(result.Pods, *placed)
-			titles = append(titles, title(pod))
 		}
-		report(s.err, problems)
-		err = o.write(s, result, func() error {
-			if on.Nodes() == 0 || len(result.Pods) == 0 && len(problems) > 0 {
-				return nil
-			}
-			return result.Text(s.out, s.screen, titles, on)
-		})
-		switch {
-		case err != nil:
-			return 0, err
-		case (&input.Set{Problems: problems}).Failed():
-			return exitBadInput, nil
-		case result.Refused() > 0:
-			return exitNegative, nil
+		report(o.ErrOut, all.Problems)
+		if len(result.Pods) == 0 && len(all.Problems) > 0 && o.output == "text" {
+			return exitBadInput, nil // the problems say it all
 		}
-		return exitFine, nil
+		code, err := o.write(result, result.Refused() > 0)
+		if err == nil && all.Failed() {
+			code = exitBadInput
+		}
+		return code, err
 	})
 }
 
-// fitInput reads the pods to place, and what they are placed on. Without a file of nodes that is
-// the cluster.
-func (o *options) fitInput(ctx context.Context, s streams, nodeFiles []string) (set, state input.Set, err error) {
-	namespace := o.fileNamespace()
-	var c *cluster
-	if len(nodeFiles) == 0 {
-		if c, err = o.cluster(); err != nil {
-			return set, state, fmt.Errorf("%w (offline, give --nodes FILE)", err)
+// fitInput reads the pods to place, and what they are placed on: the cluster unless there are files of nodes.
+func (o *options) fitInput(ctx context.Context, nodeFiles []string) (set, state *input.Set, err error) {
+	if len(nodeFiles) > 0 {
+		if set, err = o.read(ctx, o.files, o.fileNamespace()); err != nil {
+			return nil, nil, err
 		}
-		namespace = c.namespace
-	}
-	if err = o.read(&set, o.files, namespace, s.in); err != nil {
+		set.RequirePods()
+		state, err = o.read(ctx, nodeFiles, o.fileNamespace())
 		return set, state, err
 	}
-	set.RequirePods()
-	if c != nil {
-		return set, state, c.state(ctx, &state)
+	c, err := o.cluster()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w (offline, give --nodes FILE)", err)
 	}
-	return set, state, o.read(&state, nodeFiles, namespace, s.in)
+	if set, err = o.read(ctx, o.files, c.namespace); err != nil {
+		return nil, nil, err
+	}
+	set.RequirePods()
+	state = new(input.Set)
+	if err := c.each(ctx, onNodes(), metav1.NamespaceAll, state); err != nil {
+		return nil, nil, fmt.Errorf("%w (give --nodes FILE instead)", err)
+	}
+	return set, state, nil
 }
 
 func ended(pod *corev1.Pod) bool {

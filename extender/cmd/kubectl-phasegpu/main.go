@@ -1,4 +1,4 @@
-// Command kubectl-phasegpu is `kubectl phasegpu`: it tells what pods ask for and hold of devices, where they
+// Command kubectl-phasegpu is `kubectl phasegpu`: it reports what pods request and hold of devices, where they
 // would fit and why they wait, from files or from a cluster, and whether the extender's books are right.
 package main
 
@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
@@ -32,23 +33,26 @@ const (
 	exitBadInput = 2
 )
 
-// streams is what a command reads from and writes to.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-	screen   render.Screen // what out is drawn on
-	terminal bool          // out is one, and can be drawn over
+// session is the surroundings of one run.
+type session struct {
+	genericiooptions.IOStreams
+	screen   render.Screen // of Out
+	terminal bool          // Out is one, and can be drawn over
 	now      func() time.Time
+	config   *genericclioptions.ConfigFlags // kubectl's flags; root sets it
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, arguments(os.Args), streams{os.Stdin, os.Stdout, os.Stderr, screen(), term.IsTerminal(int(os.Stdout.Fd())), time.Now})
+	code := run(ctx, arguments(os.Args), session{
+		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
+		screen:    screen(), terminal: term.IsTerminal(int(os.Stdout.Fd())), now: time.Now,
+	})
 	stop()
 	os.Exit(code)
 }
 
-// screen finds out what standard output is.
+// screen describes standard output.
 func screen() render.Screen {
 	s := render.Screen{Width: 100}
 	if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && width > 0 {
@@ -78,7 +82,8 @@ Usage:
   kubectl phasegpu completion SHELL           print a script for completion in bash, zsh, fish or powershell
   kubectl phasegpu version
 
-Each command has its own --help. Exit codes: 0 fine; 1 a pod waits or does not fit, the books drift, or a
+Each command has its own --help. The flags of kubectl that reach a cluster are known: --kubeconfig, --context,
+--as, --token, --server, --request-timeout and so on. Exit codes: 0 fine; 1 a pod waits or does not fit, the books drift, or a
 container would not move; 2 bad input.
 `
 
@@ -99,21 +104,23 @@ func arguments(args []string) []string {
 }
 
 // root is the whole command.
-func root(s streams) *cobra.Command {
+func root(s session) *cobra.Command {
 	root := &cobra.Command{
-		Use: "kubectl-phasegpu", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl phasegpu"},
-		Long: usage, SilenceErrors: true, SilenceUsage: true,
+		Use: "kubectl-phasegpu", Long: usage, SilenceErrors: true, SilenceUsage: true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl phasegpu"},
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprint(s.err, usage)
+			fmt.Fprint(s.ErrOut, usage)
 			return exit(exitBadInput)
 		},
 	}
+	s.config = genericclioptions.NewConfigFlags(true)
+	s.config.CacheDir, s.config.Namespace = nil, nil // no discovery; some commands use -n for something else
+	s.config.AddFlags(root.PersistentFlags())
+	s.config.Namespace = new(string)
+	complete(root, "context", s.contexts)
 	root.AddCommand(
-		whyCommand(s), topCommand(s), timelineCommand(s), explainCommand(s), fitCommand(s), auditCommand(s), refitCommand(s),
-		&cobra.Command{Use: "version", Short: "print the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(s.out, "kubectl-phasegpu %s (commit %s) %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		}},
+		whyCommand(s), topCommand(s), timelineCommand(s), explainCommand(s), fitCommand(s), auditCommand(s),
+		refitCommand(s), versionCommand(s),
 	)
 	root.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -125,20 +132,32 @@ func root(s streams) *cobra.Command {
 		}
 		return fmt.Errorf("%q is no command: use %s", args[0], strings.Join(names, ", "))
 	}
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.ErrOut)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		fmt.Fprint(s.out, c.Long)
+		fmt.Fprint(s.Out, c.Long)
 		if c.Parent() != nil {
-			fmt.Fprintf(s.out, "\nFlags:\n%s", c.LocalFlags().FlagUsages())
+			fmt.Fprintf(s.Out, "\nFlags:\n%s\nFlags of kubectl:\n%s",
+				c.LocalFlags().FlagUsages(), c.InheritedFlags().FlagUsagesWrapped(s.screen.Width))
 		}
 	})
 	return root
 }
 
+func versionCommand(s session) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintf(s.Out, "kubectl-phasegpu %s (commit %s) %s %s/%s\n",
+				version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}
+
 // run carries out a command line and returns the exit code.
-func run(ctx context.Context, args []string, s streams) int {
+func run(ctx context.Context, args []string, s session) int {
 	command := root(s)
 	command.SetArgs(append([]string{}, args...))
 	err := command.ExecuteContext(ctx)
@@ -146,9 +165,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	switch {
 	case err == nil, errors.As(err, &code):
 		return int(code)
-	case errors.Is(err, syscall.EPIPE): // whoever read our output has seen enough
+	case errors.Is(err, syscall.EPIPE): // the reader of our output has closed it
 		return exitBadInput
 	}
-	fmt.Fprintln(s.err, "error:", err)
+	fmt.Fprintln(s.ErrOut, "error:", err)
 	return exitBadInput
 }

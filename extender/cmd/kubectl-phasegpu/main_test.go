@@ -2,10 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
@@ -23,11 +24,17 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 // noon is when the tests' commands run.
 func noon() time.Time { return time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC) }
 
+// plain is a session on a plain screen of 100 columns.
+func plain(stdin string, out, err io.Writer) session {
+	streams := genericiooptions.IOStreams{In: strings.NewReader(stdin), Out: out, ErrOut: err}
+	return session{IOStreams: streams, screen: render.Screen{Width: 100}, now: noon}
+}
+
 // command runs a command line the way main does, on a plain screen of 100 columns.
 func command(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, streams{strings.NewReader(stdin), &out, &err, render.Screen{Width: 100}, false, noon})
+	code = run(t.Context(), args, plain(stdin, &out, &err))
 	return out.String(), err.String(), code
 }
 
@@ -205,8 +212,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	} {
 		for _, output := range []string{"text", "json"} {
 			var stderr bytes.Buffer
-			code := run(context.Background(), []string{"explain", "-f", "-", "-o", output},
-				streams{strings.NewReader(pod), broken{c.err}, &stderr, render.Screen{Width: 80}, false, noon})
+			code := run(t.Context(), []string{"explain", "-f", "-", "-o", output}, plain(pod, broken{c.err}, &stderr))
 			if code != exitBadInput || stderr.String() != c.stderr {
 				t.Errorf("%v, -o %s: exit code %d, stderr %q", c.err, output, code, stderr.String())
 			}

@@ -7,50 +7,52 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
-// options are the flags that the commands share.
+// options are a command with the flags that commands share.
 type options struct {
+	session
 	*pflag.FlagSet
-	command    *cobra.Command
-	files      []string
-	output     string
-	release    string
-	namespace  string
-	kubeconfig string
-	context    string
-	ascii      bool
+	command   *cobra.Command
+	files     []string
+	recursive bool
+	output    string
+	release   string
+	ascii     bool
 }
 
-func newOptions(use, short, usage string) *options {
-	o := &options{command: &cobra.Command{Use: use, Short: short, Long: usage}, release: phase.PerInit.String()}
+func newOptions(s session, use, short, usage string) *options {
+	o := &options{session: s, command: &cobra.Command{Use: use, Short: short, Long: usage}}
 	o.FlagSet = o.command.Flags()
 	o.SortFlags = false
+	o.release = phase.PerInit.String()
 	o.StringVarP(&o.output, "output", "o", "text", "`format`: text or json")
-	o.StringVar(&o.kubeconfig, "kubeconfig", "", "`path` of the kubeconfig")
-	o.StringVar(&o.context, "context", "", "kubeconfig `context`")
 	o.BoolVar(&o.ascii, "ascii", false, "draw with ASCII only")
-	o.complete("output", words("text", "json"))
-	o.complete("context", o.contexts)
+	complete(o.command, "output", words("text", "json"))
+	manifests := genericclioptions.FileNameFlags{
+		Usage: "manifest `file`, directory, URL, or - for standard input; may be repeated", Filenames: &o.files, Recursive: &o.recursive,
+	}
+	manifests.AddFlags(o.FlagSet)
 	return o
 }
 
 // runs makes the command do something and return its exit code.
-func (o *options) runs(s streams, do func(context.Context, streams) (int, error)) *cobra.Command {
+func (o *options) runs(do func(context.Context) (int, error)) *cobra.Command {
 	o.command.RunE = func(c *cobra.Command, _ []string) error {
-		code, err := do(c.Context(), s)
+		code, err := do(c.Context())
 		if err == nil && code != exitFine {
 			return exit(code)
 		}
@@ -59,33 +61,44 @@ func (o *options) runs(s streams, do func(context.Context, streams) (int, error)
 	return o.command
 }
 
-// readsFiles adds the flag of manifests.
-func (o *options) readsFiles() {
-	o.StringArrayVarP(&o.files, "filename", "f", nil, "manifest `file`, directory, or - for standard input; may be repeated")
-}
-
 // readsPods adds the flags of commands about pods.
 func (o *options) readsPods() {
-	o.StringVar(&o.release, "release", o.release, "release `policy` of pods without the annotation: per-init, all-inits or hold")
-	o.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of objects that name none")
-	o.complete("release", words(phase.PerInit.String(), phase.AllInits.String(), phase.Hold.String()))
-	o.complete("namespace", o.namespaces)
+	o.takesRelease()
+	o.StringVarP(o.config.Namespace, "namespace", "n", "", "`namespace` of objects that name none")
+	complete(o.command, "namespace", o.namespaces)
 }
 
-// check checks what all commands check. files are further lists of files.
-func (o *options) check(s *streams, files ...*[]string) (phase.Release, error) {
+func (o *options) takesRelease() {
+	o.StringVar(&o.release, "release", o.release,
+		"release `policy` of pods without the annotation: per-init, all-inits or hold")
+	complete(o.command, "release", words(phase.PerInit.String(), phase.AllInits.String(), phase.Hold.String()))
+}
+
+// policyFlag adds a flag for the policy between nodes or devices of pods without the annotation.
+func (o *options) policyFlag(between string) (parse func() (placement.Policy, error)) {
+	name := between + "-policy"
+	text := o.String(name, "binpack", "`policy` between "+between+"s of pods without the annotation: binpack or spread")
+	return func() (placement.Policy, error) {
+		policy, err := wire.ParsePolicy(*text)
+		if err != nil {
+			return policy, fmt.Errorf("--%s: %w", name, err)
+		}
+		return policy, nil
+	}
+}
+
+// check checks the shared flags. more are further names of files.
+func (o *options) check(more ...string) (phase.Release, error) {
 	stdin := 0
-	for _, list := range append(files, &o.files) {
-		for _, name := range *list {
-			if name == "-" {
-				stdin++
-			}
+	for _, name := range append(more, o.files...) {
+		if name == "-" {
+			stdin++
 		}
 	}
 	if stdin > 1 {
 		return 0, errors.New("standard input (-) can be read only once")
 	}
-	s.screen.ASCII = s.screen.ASCII || o.ascii
+	o.screen.ASCII = o.screen.ASCII || o.ascii
 	if o.output != "text" && o.output != "json" {
 		return 0, fmt.Errorf("-o %s is unknown: use text or json", o.output)
 	}
@@ -96,73 +109,19 @@ func (o *options) check(s *streams, files ...*[]string) (phase.Release, error) {
 	return release, nil
 }
 
-// read adds the objects of files to a set.
-func (o *options) read(set *input.Set, files []string, namespace string, in io.Reader) error {
-	for _, name := range files {
-		if name == "-" {
-			set.Read(in, "standard input", namespace)
-			continue
-		}
-		paths := []string{name}
-		if stat, err := os.Stat(name); err == nil && stat.IsDir() {
-			if paths, err = manifests(name); err != nil {
-				return err
-			}
-		}
-		for _, path := range paths {
-			file, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			set.Read(file, path, namespace)
-			file.Close()
-		}
-	}
-	return nil
-}
-
-// objects reads the files of a command that can be about objects in files.
-func (o *options) objects(s streams) (*input.Set, error) {
+// read reads objects from files.
+func (o *options) read(ctx context.Context, files []string, namespace string) (*input.Set, error) {
 	var set input.Set
-	if err := o.read(&set, o.files, o.fileNamespace(), s.in); err != nil {
-		return nil, err
-	}
-	report(s.err, set.Problems)
-	if set.Failed() {
-		return nil, errors.New("nothing is told from objects of which some cannot be read")
+	for _, name := range files {
+		if err := set.ReadFrom(ctx, name, o.recursive, o.In, namespace); err != nil {
+			return nil, err
+		}
 	}
 	return &set, nil
 }
 
-// find finds a pod among objects, by its name and the namespace asked for.
-func (o *options) find(set *input.Set, name string) (*corev1.Pod, error) {
-	for _, p := range set.Pods {
-		if p.Kind == "Pod" && p.Namespace == o.fileNamespace() && p.Name == name {
-			return p.Pod, nil
-		}
-	}
-	return nil, fmt.Errorf("pod %s/%s is in none of the files (-n gives its namespace)", o.fileNamespace(), name)
-}
-
-// errOffline says what to do without a cluster.
-func errOffline(err error) error { return fmt.Errorf("%w (offline, give -f FILE)", err) }
-
-// manifests lists the manifests in a directory, not in those below it.
-func manifests(directory string) ([]string, error) {
-	var paths []string
-	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		found, err := filepath.Glob(filepath.Join(directory, pattern))
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, found...)
-	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s: no .yaml, .yml or .json file is in this directory", directory)
-	}
-	slices.Sort(paths)
-	return paths, nil
-}
+// fileNamespace is the namespace of objects in files that name none.
+func (o *options) fileNamespace() string { return cmp.Or(*o.config.Namespace, metav1.NamespaceDefault) }
 
 // report writes problems to standard error, in the order of the input.
 func report(w io.Writer, problems []input.Problem) {
@@ -184,20 +143,27 @@ func report(w io.Writer, problems []input.Problem) {
 	}
 }
 
-// write writes a result: as JSON when that was asked for, else by text.
-func (o *options) write(s streams, result any, text func() error) error {
-	if o.output == "json" {
-		text = func() error { return writeJSON(s.out, result) }
-	}
-	if err := text(); err != nil {
-		return fmt.Errorf("output cannot be written: %w", err)
-	}
-	return nil
+// texter is a result that can be drawn.
+type texter interface {
+	Text(io.Writer, render.Screen) error
 }
 
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
+// write writes a result, as JSON or as text. It returns exit code 1 for a negative one.
+func (o *options) write(result texter, negative bool) (int, error) {
+	var err error
+	if o.output == "json" {
+		encoder := json.NewEncoder(o.Out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		err = encoder.Encode(result)
+	} else {
+		err = result.Text(o.Out, o.screen)
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("output cannot be written: %w", err)
+	case negative:
+		return exitNegative, nil
+	}
+	return exitFine, nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/timeline"
 )
@@ -21,43 +20,30 @@ Usage:
 Times are those of the pod's status, in UTC. You need the right to get the pod.
 `
 
-func timelineCommand(s streams) *cobra.Command {
-	o := newOptions("timeline POD", "tell the phases of a pod, and what was released when", timelineUsage)
-	o.readsFiles()
+func timelineCommand(s session) *cobra.Command {
+	o := newOptions(s, "timeline POD", "report the phases of a pod, and what was released when", timelineUsage)
 	o.readsPods()
 	o.command.ValidArgsFunction = o.pods(1)
-	return o.runs(s, func(ctx context.Context, s streams) (int, error) {
-		release, err := o.check(&s)
+	return o.runs(func(ctx context.Context) (int, error) {
+		release, err := o.check()
 		if err != nil {
 			return 0, err
 		}
 		if o.NArg() != 1 {
 			return 0, errors.New("name one pod (see timeline --help)")
 		}
-		pod, err := o.onePod(ctx, s, o.Arg(0))
+		from, err := o.source(ctx, "-f FILE")
 		if err != nil {
 			return 0, err
 		}
-		result, err := timeline.Of(pod, release, s.now())
+		pod, err := from.pod(ctx, o.Arg(0))
+		if err != nil {
+			return 0, err
+		}
+		result, err := timeline.Of(pod, release, o.now())
 		if err != nil {
 			return 0, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
-		return exitFine, o.write(s, result, func() error { return result.Text(s.out, s.screen) })
+		return o.write(result, false)
 	})
-}
-
-// onePod finds a pod in the files, or asks the cluster.
-func (o *options) onePod(ctx context.Context, s streams, name string) (*corev1.Pod, error) {
-	if len(o.files) > 0 {
-		set, err := o.objects(s)
-		if err != nil {
-			return nil, err
-		}
-		return o.find(set, name)
-	}
-	c, err := o.cluster()
-	if err != nil {
-		return nil, errOffline(err)
-	}
-	return c.pod(ctx, name)
 }

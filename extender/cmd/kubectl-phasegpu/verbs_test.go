@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/top"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
@@ -166,7 +165,9 @@ func TestTopWatches(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			out, stderr := &frames{left: 3, end: cancel}, bytes.Buffer{}
 			args := []string{"top", "--watch", "--interval", "1ms", "-o", c.output, "--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
-			code := run(ctx, args, streams{strings.NewReader(""), out, &stderr, render.Screen{Width: 100}, c.terminal, noon})
+			s := plain("", out, &stderr)
+			s.terminal = c.terminal
+			code := run(ctx, args, s)
 			if n := strings.Count(out.String(), c.want); code != exitFine || stderr.Len() > 0 || n != 3 {
 				t.Errorf("exit code %d, %d frames, stderr %q\n%s", code, n, stderr.String(), out.String())
 			}

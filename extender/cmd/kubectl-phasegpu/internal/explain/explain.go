@@ -32,6 +32,8 @@ type Pod struct {
 	CompletedInits int         `json:"completedInits"` // in this cycle
 	Reserved       *Reserved   `json:"reserved"`       // null when the pod's record cannot be read
 
+	Title string `json:"-"` // of the pod in text
+
 	text detail
 }
 

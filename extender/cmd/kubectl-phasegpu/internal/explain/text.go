@@ -9,11 +9,26 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
-// Text draws one pod: a table of its containers beside a timeline of its phases, the phases' totals
-// below it, and what is reserved now. title is what the pod is called. It returns the writer's error.
-func (e *Pod) Text(w io.Writer, s render.Screen, title string) error {
+// Text draws the pods one after the other. It returns the writer's error.
+func (r *Report) Text(w io.Writer, s render.Screen) error {
+	out := render.Printer{Out: w}
+	for i := range r.Pods {
+		if i > 0 {
+			out.Line()
+			out.Line()
+		}
+		if out.Err == nil {
+			out.Err = r.Pods[i].draw(w, s)
+		}
+	}
+	return out.Err
+}
+
+// draw draws one pod: a table of its containers beside a timeline of its phases, the phases' totals below it, and
+// what is reserved now.
+func (e *Pod) draw(w io.Writer, s render.Screen) error {
 	d := drawing{Pod: e, screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
-	d.header(title)
+	d.header(e.Title)
 	d.layout()
 	for from := 0; from < len(e.Phases); from += d.perBlock {
 		d.block(from, min(from+d.perBlock, len(e.Phases)))

@@ -17,11 +17,6 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Report is the JSON document.
-type Report struct {
-	Pods []Placement `json:"pods"` // in the order in which they were placed
-}
-
 // Placement is where one pod goes, or why it goes nowhere.
 type Placement struct {
 	Name       string            `json:"name"`

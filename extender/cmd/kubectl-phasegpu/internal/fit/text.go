@@ -6,11 +6,33 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
+
+// Report is the JSON document.
+type Report struct {
+	Pods []Placement `json:"pods"` // in the order in which they were placed
+
+	titles  []string // of the pods
+	cluster *Cluster
+}
+
+// NewReport returns a report without pods.
+func NewReport(c *Cluster) *Report { return &Report{Pods: []Placement{}, cluster: c} }
+
+// Place places a pod on the report's cluster. The error is about the pod itself, and names the field.
+func (r *Report) Place(pod *corev1.Pod, title string) error {
+	p, err := r.cluster.Place(pod)
+	if err == nil {
+		r.Pods, r.titles = append(r.Pods, *p), append(r.titles, title)
+	}
+	return err
+}
 
 // Refused returns the number of pods that fit nowhere.
 func (r *Report) Refused() int {
@@ -23,16 +45,16 @@ func (r *Report) Refused() int {
 	return n
 }
 
-// Text writes where each pod goes, called by its title, and how full the nodes are that took one.
-func (r *Report) Text(w io.Writer, s render.Screen, titles []string, c *Cluster) error {
+// Text writes where each pod goes, and how full the nodes are that took one.
+func (r *Report) Text(w io.Writer, s render.Screen) error {
 	d := drawing{screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
 	var used []string
 	for i := range r.Pods {
 		p := &r.Pods[i]
 		if p.Node == nil {
-			d.refused(p, titles[i])
+			d.refused(p, r.titles[i])
 		} else {
-			d.placed(p, titles[i])
+			d.placed(p, r.titles[i])
 			if !slices.Contains(used, *p.Node) {
 				used = append(used, *p.Node)
 			}
@@ -40,7 +62,7 @@ func (r *Report) Text(w io.Writer, s render.Screen, titles []string, c *Cluster)
 		d.out.Line()
 	}
 	for _, name := range used {
-		if view := c.book.Node(name); view != nil && len(view.Devices) > 0 {
+		if view := r.cluster.book.Node(name); view != nil && len(view.Devices) > 0 {
 			d.node(view)
 		}
 	}

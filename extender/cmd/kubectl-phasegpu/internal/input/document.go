@@ -10,11 +10,12 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
 
-// MaxBytes bounds one input: `kubectl get -o json` of some ten thousand pods. What is larger is asked
-// from the cluster instead.
+// MaxBytes bounds one input: `kubectl get -o json` of some ten thousand pods. What is larger is read from the
+// cluster instead.
 const MaxBytes = 64 << 20
 
 // maxExpansion bounds what a document may become once its YAML aliases are followed, in bytes. The YAML
@@ -79,21 +80,22 @@ func hasContent(text []byte) bool {
 // decode reads a document: one YAML value, or any number of JSON values one after the other. Values
 // that could be read are in the result also when there are errors.
 func (d document) decode() ([]any, []error) {
-	if trimmed := bytes.TrimSpace(d.text); isJSON(trimmed) {
-		values, errs := decodeJSON(trimmed)
-		if len(errs) == 0 || len(values) > 0 {
+	trimmed := bytes.TrimSpace(d.text)
+	var values []any
+	var errs []error
+	if isJSON(trimmed) {
+		if values, errs = decodeJSON(trimmed); len(errs) == 0 || len(values) > 0 {
 			return values, errs
 		}
-		if value, err := d.decodeYAML(); err == nil { // a comma too many, say
-			return []any{value}, nil
-		}
+	}
+	value, err := d.decodeYAML() // also of JSON with a comma too many, say
+	switch {
+	case err == nil:
+		return []any{value}, nil
+	case len(errs) > 0:
 		return nil, errs
 	}
-	value, err := d.decodeYAML()
-	if err != nil {
-		return nil, []error{err}
-	}
-	return []any{value}, nil
+	return nil, []error{err}
 }
 
 // isJSON tells what is meant to be JSON from a YAML flow mapping: the first key is in quotes.
@@ -115,7 +117,7 @@ func decodeJSON(text []byte) (values []any, errs []error) {
 		var value any
 		strict, err := kjson.UnmarshalStrict(raw, &value)
 		if err == nil && len(strict) > 0 {
-			err = errors.Join(strict...) // without a type to hold it against: duplicate fields
+			err = errors.Join(strict...) // duplicate fields
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("JSON value %d: %w", n, err))
@@ -139,11 +141,11 @@ func (d document) decodeYAML() (any, error) {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	budget := maxExpansion
-	return jsonable(raw, &budget)
+	return jsonable(raw, nil, &budget)
 }
 
 // jsonable turns what the YAML library returns into what JSON can hold. The error names the field.
-func jsonable(value any, budget *int) (any, error) {
+func jsonable(value any, at *field.Path, budget *int) (_ any, err error) {
 	const perNode = 16 // bytes, roughly
 	*budget -= perNode
 	if s, ok := value.(string); ok {
@@ -154,64 +156,36 @@ func jsonable(value any, budget *int) (any, error) {
 	}
 	switch v := value.(type) {
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("%v is not a number that Kubernetes accepts", v)
+		if at != nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			return nil, fmt.Errorf("%v: %v is not a number that Kubernetes accepts", at, v)
 		}
-		return v, nil
 	case []any:
 		for i := range v {
-			item, err := jsonable(v[i], budget)
-			if err != nil {
-				return nil, within(fmt.Sprintf("[%d]", i), err)
+			if v[i], err = jsonable(v[i], at.Index(i), budget); err != nil {
+				return nil, err
 			}
-			v[i] = item
 		}
-		return v, nil
 	case map[any]any:
 		object := make(map[string]any, len(v))
 		for key, item := range v {
 			name := fmt.Sprint(key)
 			*budget -= len(name)
 			if _, twice := object[name]; twice {
-				return nil, within(name, errors.New("is given twice"))
+				return nil, fmt.Errorf("%v: is given twice", child(at, name))
 			}
-			item, err := jsonable(item, budget)
-			if err != nil {
-				return nil, within(name, err)
+			if object[name], err = jsonable(item, child(at, name), budget); err != nil {
+				return nil, err
 			}
-			object[name] = item
 		}
 		return object, nil
-	default:
-		return v, nil
 	}
+	return value, nil
 }
 
-// FieldError is what is wrong with a field of an object.
-type FieldError struct {
-	Path string // e.g. spec.containers[0].resources.limits[nvidia.com/gpu]
-	Err  error
-}
-
-func (e *FieldError) Error() string { return e.Path + ": " + e.Err.Error() }
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// within puts a field's name before the path of an error.
-func within(name string, err error) error {
-	if inner := (*FieldError)(nil); errors.As(err, &inner) {
-		return &FieldError{Path: join(name, inner.Path), Err: inner.Err}
+// child returns the path of a field. A name that is not a plain word, like that of a resource, is in brackets.
+func child(at *field.Path, name string) *field.Path {
+	if strings.ContainsAny(name, "./[] ") {
+		return at.Key(name)
 	}
-	return &FieldError{Path: join(name, ""), Err: err}
-}
-
-// join appends a path to a field's name; a name that is not a plain word, like that of a resource,
-// stands in brackets.
-func join(name, path string) string {
-	if !strings.HasPrefix(name, "[") && strings.ContainsAny(name, "./[] ") {
-		name = "[" + name + "]"
-	}
-	if path == "" || strings.HasPrefix(path, "[") {
-		return name + path
-	}
-	return name + "." + path
+	return at.Child(name)
 }

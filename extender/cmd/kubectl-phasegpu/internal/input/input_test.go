@@ -2,6 +2,10 @@ package input
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -152,6 +156,66 @@ func TestReadIsBounded(t *testing.T) {
 				t.Errorf("found %q, problems %.300q, want one of %q", found, problems, c.problem)
 			}
 		})
+	}
+}
+
+// Directories are read as kubectl reads them, and URLs are fetched.
+func TestReadFrom(t *testing.T) {
+	pod := func(name string) string {
+		return "{apiVersion: v1, kind: Pod, metadata: {name: " + name + "}, spec: " + containers + "}"
+	}
+	directory := t.TempDir()
+	for path, text := range map[string]string{
+		"some/b.yml": pod("b"), "some/a.json": pod("a"), "some/notes.txt": "no manifest", "some/below/c.yaml": pod("c"), "none/x.txt": "",
+	} {
+		path = filepath.Join(directory, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("some", filepath.Join(directory, "link")); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/pod" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, pod("far"))
+	}))
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		name      string
+		recursive bool
+		found     []string
+		err       string
+	}{
+		{"-", false, []string{"standard input in"}, ""},
+		{directory + "/some", false, []string{directory + "/some/a.json a", directory + "/some/b.yml b"}, ""},
+		{directory + "/link", false, []string{directory + "/link/a.json a", directory + "/link/b.yml b"}, ""},
+		{directory + "/some", true, []string{
+			directory + "/some/a.json a", directory + "/some/b.yml b", directory + "/some/below/c.yaml c",
+		}, ""},
+		{directory + "/none", false, nil, "no .yaml, .yml or .json file is in this directory"},
+		{directory + "/gone", false, nil, "no such file"},
+		{server.URL + "/pod", false, []string{server.URL + "/pod far"}, ""},
+		{server.URL + "/gone", false, nil, "/gone: its answer is 404 Not Found"},
+	} {
+		var s Set
+		err := s.ReadFrom(t.Context(), c.name, c.recursive, strings.NewReader(pod("in")), "ns")
+		var found []string
+		for _, p := range s.Pods {
+			found = append(found, p.File+" "+p.Name)
+		}
+		if diff := cmp.Diff(c.found, found); diff != "" {
+			t.Errorf("%s: -want +got\n%s", c.name, diff)
+		}
+		if (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: error %v, want %q", c.name, err, c.err)
+		}
 	}
 }
 

@@ -1,96 +1,39 @@
-// Package input reads Kubernetes objects from files: pods, whatever has a pod template, nodes and
-// quotas. What cannot be read is a problem that says where it is, and loses nothing else.
 package input
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Source says where an object came from, for messages.
-type Source struct {
-	File     string // "" for the cluster
-	Document int    // from 1
-	Line     int    // of the document's first content
-	Object   string // e.g. "Deployment ml/train"
-}
-
-// String gives the place in reading order, as far as it is known.
-func (s Source) String() string {
-	var parts []string
-	if s.File != "" {
-		parts = append(parts, s.File)
-	}
-	if s.Document > 0 {
-		parts = append(parts, fmt.Sprintf("document %d (line %d)", s.Document, s.Line))
-	}
-	if s.Object != "" {
-		parts = append(parts, s.Object)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// Problem is something wrong with an input. A warning does not stop anything.
-type Problem struct {
-	Source
-	Err     error
-	Warning bool
-}
-
-func (p Problem) Error() string {
-	if where := p.Source.String(); where != "" {
-		return where + ": " + p.Err.Error()
-	}
-	return p.Err.Error()
-}
-
-// Pod is a pod, or the pod that a workload's template makes. It has a namespace and a name always.
-type Pod struct {
-	*corev1.Pod
-	Source
-	Kind     string // "Pod", or the kind of the object that holds the template
-	Replicas int64  // of a template, 0 when its owner does not say
-}
-
-// Set is what an input holds. Everything is in input order.
-type Set struct {
-	Pods     []Pod
-	Nodes    []*corev1.Node
-	Quotas   []*corev1.ResourceQuota
-	Problems []Problem
-	Others   []string // kinds of the objects that hold no pod, each once
-}
-
-// Failed reports whether any problem is more than a warning.
-func (s *Set) Failed() bool {
-	return slices.ContainsFunc(s.Problems, func(p Problem) bool { return !p.Warning })
-}
-
 // Read adds the objects of one input to the set. Objects without a namespace are in the given one.
 func (s *Set) Read(r io.Reader, file, namespace string) {
-	reader := reader{Set: s, namespace: namespace}
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err == nil && len(text) > MaxBytes {
 		err = fmt.Errorf("larger than %d MiB: split it, or name the pods and let the cluster be asked", MaxBytes>>20)
 	}
 	if err != nil {
-		s.fail(Source{File: file}, err)
+		s.Fail(Source{File: file}, err)
 		return
 	}
 	documents := split(text)
 	if len(documents) == 0 {
-		s.fail(Source{File: file}, errors.New("holds no document"))
+		s.Fail(Source{File: file}, errors.New("holds no document"))
 	}
+	reader := reader{s, namespace}
 	for _, d := range documents {
 		source := Source{File: file, Document: d.number, Line: d.firstLine()}
 		values, errs := d.decode()
@@ -98,17 +41,9 @@ func (s *Set) Read(r io.Reader, file, namespace string) {
 			reader.value(source, value, "")
 		}
 		for _, err := range errs {
-			s.fail(source, err)
+			s.Fail(source, err)
 		}
 	}
-}
-
-func (s *Set) fail(source Source, err error) {
-	s.Problems = append(s.Problems, Problem{Source: source, Err: err})
-}
-
-func (s *Set) warn(source Source, err error) {
-	s.Problems = append(s.Problems, Problem{Source: source, Err: err, Warning: true})
 }
 
 type reader struct {
@@ -120,21 +55,18 @@ type reader struct {
 func (r *reader) value(source Source, value any, kind string) {
 	object, ok := value.(map[string]any)
 	if !ok {
-		r.fail(source, fmt.Errorf("is %s where a Kubernetes object (apiVersion, kind, …) should be", describe(value)))
+		r.Fail(source, fmt.Errorf("is %s where a Kubernetes object (apiVersion, kind, …) should be", describe(value)))
 		return
 	}
-	if stated := text(object, "kind"); stated != "" {
-		kind = stated
-	}
+	kind = cmp.Or(text(object, "kind"), kind)
 	if kind == "" {
-		r.fail(source, &FieldError{Path: "kind", Err: errors.New("is missing: every object names its apiVersion and kind")})
+		r.Fail(source, errors.New("kind: is missing: every object names its apiVersion and kind"))
 		return
 	}
 	if items, isList := object["items"].([]any); isList && strings.HasSuffix(kind, "List") {
 		for i, item := range items {
-			each := source
-			each.Object = fmt.Sprintf("items[%d]", i)
-			r.value(each, item, strings.TrimSuffix(kind, "List"))
+			source.Object = fmt.Sprintf("items[%d]", i)
+			r.value(source, item, strings.TrimSuffix(kind, "List"))
 		}
 		return
 	}
@@ -142,14 +74,8 @@ func (r *reader) value(source Source, value any, kind string) {
 }
 
 func (r *reader) object(source Source, kind string, object map[string]any) {
-	name, namespace := text(object, "metadata", "name"), text(object, "metadata", "namespace")
-	if name == "" {
-		name = text(object, "metadata", "generateName")
-	}
-	if namespace == "" {
-		namespace = r.namespace
-	}
-	isCore := text(object, "apiVersion") == "v1" || text(object, "apiVersion") == "" // a typed list's items leave it out
+	name := cmp.Or(text(object, "metadata", "name"), text(object, "metadata", "generateName"))
+	namespace := cmp.Or(text(object, "metadata", "namespace"), r.namespace)
 	switch {
 	case name == "":
 		source.Object = kind
@@ -158,21 +84,20 @@ func (r *reader) object(source Source, kind string, object map[string]any) {
 	default:
 		source.Object = kind + " " + namespace + "/" + name
 	}
+	version := cmp.Or(text(object, "apiVersion"), "v1") // a typed list's items leave it out
 	var templates []template
-	switch {
-	case isCore && (kind == "Pod" || kind == "Node" || kind == "ResourceQuota"):
-	default:
+	if version != "v1" || !slices.Contains([]string{"Pod", "Node", "ResourceQuota"}, kind) {
 		if templates = findTemplates(kind, object); len(templates) == 0 {
 			r.withoutTemplate(source, kind)
 			return
 		}
 	}
 	if name == "" {
-		err := errors.New("is missing")
+		err := errors.New("metadata.name: is missing")
 		if metadata, ok := object["metadata"].(map[string]any); ok && metadata["name"] != nil {
-			err = fmt.Errorf("is %s where a text should be%s", describe(metadata["name"]), quotes)
+			err = fmt.Errorf("metadata.name: is %s where a text should be%s", describe(metadata["name"]), quotes)
 		}
-		r.fail(source, &FieldError{Path: "metadata.name", Err: err})
+		r.Fail(source, err)
 		return
 	}
 	switch {
@@ -188,20 +113,20 @@ func (r *reader) object(source Source, kind string, object map[string]any) {
 	case kind == "Node":
 		node := new(corev1.Node)
 		if r.typed(source, object, node) {
-			r.Nodes = append(r.Nodes, node)
+			r.AddNode(node)
 		}
-	case kind == "ResourceQuota":
+	default:
 		quota := new(corev1.ResourceQuota)
 		if r.typed(source, object, quota) {
 			quota.Namespace = namespace
-			r.Quotas = append(r.Quotas, quota)
+			r.AddQuota(quota)
 		}
 	}
 }
 
 func (r *reader) pod(source Source, kind, namespace, name string, pod *corev1.Pod, replicas int64) {
 	if len(pod.Spec.Containers) == 0 {
-		r.fail(source, &FieldError{Path: "spec.containers", Err: errors.New("is empty: a pod has at least one container")})
+		r.Fail(source, errors.New("spec.containers: is empty: a pod has at least one container"))
 		return
 	}
 	for _, warning := range kube.Misspelt(pod) {
@@ -211,21 +136,24 @@ func (r *reader) pod(source Source, kind, namespace, name string, pod *corev1.Po
 	r.Pods = append(r.Pods, Pod{Pod: pod, Source: source, Kind: kind, Replicas: replicas})
 }
 
+func (r *reader) warn(source Source, err error) {
+	r.Problems = append(r.Problems, Problem{source, err, true})
+}
+
 // typed decodes an object. Fields that its type does not have are warnings, because a newer API server
 // may know them; what does not fit its field is an error.
 func (r *reader) typed(source Source, object map[string]any, into any) bool {
-	if err := checkQuantities(object); err != nil {
-		r.fail(source, err)
-		return false
+	err := checkQuantities(object, nil)
+	var raw []byte
+	if err == nil {
+		raw, err = json.Marshal(object)
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		r.fail(source, err)
-		return false
+	var unknown []error
+	if err == nil {
+		unknown, err = kjson.UnmarshalStrict(raw, into)
 	}
-	unknown, err := kjson.UnmarshalStrict(raw, into)
 	if err != nil {
-		r.fail(source, plain(err))
+		r.Fail(source, plain(err))
 		return false
 	}
 	for _, u := range unknown {
@@ -236,22 +164,31 @@ func (r *reader) typed(source Source, object map[string]any, into any) bool {
 
 // plain takes Go's words out of a decoding error and leaves the field.
 func plain(err error) error {
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		is, _, _ := strings.Cut(wrong.Value, " ") // "number 12"
-		hint, want := "", kindWords(wrong.Type.Kind().String())
-		if want == "a text" && (is == "number" || is == "bool") {
-			hint = quotes
-		}
-		return &FieldError{Path: wrong.Field, Err: fmt.Errorf("is %s where %s should be%s", kindWords(is), want, hint)}
+	wrong := (*json.UnmarshalTypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return err
 	}
-	return err
+	is, _, _ := strings.Cut(wrong.Value, " ") // "number 12"
+	hint, want := "", noun(wrong.Type.Kind().String())
+	if want == "a text" && (is == "number" || is == "bool") {
+		hint = quotes
+	}
+	return fmt.Errorf("%s: is %s where %s should be%s", wrong.Field, noun(is), want, hint)
 }
 
 // quotes is the fix for what YAML takes for something else than the text it was meant to be.
 const quotes = ": put it in quotes"
 
-// kindWords names a kind of JSON or Go in words.
-func kindWords(kind string) string {
+// describe names the kind of a decoded value.
+func describe(value any) string {
+	if value == nil {
+		return "empty"
+	}
+	return noun(reflect.TypeOf(value).Kind().String())
+}
+
+// noun names a kind of JSON or Go in words.
+func noun(kind string) string {
 	switch kind {
 	case "slice", "array":
 		return "a list"
@@ -266,62 +203,47 @@ func kindWords(kind string) string {
 	}
 }
 
-// checkQuantities parses every quantity of an object, because the decoder's own error leaves out which
-// it was.
-func checkQuantities(value any) error {
+// checkQuantities parses every quantity of an object, because the decoder's own error does not name it.
+func checkQuantities(value any, at *field.Path) error {
 	switch v := value.(type) {
 	case map[string]any:
 		for _, key := range sortedKeys(v) {
-			child, isMap := v[key].(map[string]any)
-			err := checkQuantities(v[key])
-			if isMap && slices.Contains([]string{"limits", "requests", "hard", "capacity", "allocatable"}, key) {
-				err = parseQuantities(child)
+			check := checkQuantities
+			if slices.Contains([]string{"limits", "requests", "hard", "capacity", "allocatable"}, key) {
+				check = parseQuantities
 			}
-			if err != nil {
-				return within(key, err)
+			if err := check(v[key], child(at, key)); err != nil {
+				return err
 			}
 		}
 	case []any:
 		for i, item := range v {
-			if err := checkQuantities(item); err != nil {
-				return within(fmt.Sprintf("[%d]", i), err)
+			if err := checkQuantities(item, at.Index(i)); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func parseQuantities(quantities map[string]any) error {
+// parseQuantities checks a list of resources; of anything else the decoder says what is wrong.
+func parseQuantities(value any, at *field.Path) error {
+	quantities, ok := value.(map[string]any)
+	if !ok {
+		return checkQuantities(value, at)
+	}
 	for _, name := range sortedKeys(quantities) {
 		switch value := quantities[name].(type) {
 		case string, int64, uint64, int, float64:
 			if _, err := resource.ParseQuantity(fmt.Sprint(value)); err != nil {
-				return within(name, fmt.Errorf("%q is not a quantity", fmt.Sprint(value)))
+				return fmt.Errorf("%v: %q is not a quantity", child(at, name), fmt.Sprint(value))
 			}
 		case nil:
 		default:
-			return within(name, fmt.Errorf("is %s where a quantity should be", describe(value)))
+			return fmt.Errorf("%v: is %s where a quantity should be", child(at, name), describe(value))
 		}
 	}
 	return nil
-}
-
-// describe names the kind of a decoded value.
-func describe(value any) string {
-	switch value.(type) {
-	case nil:
-		return "empty"
-	case string:
-		return "a text"
-	case bool:
-		return "true or false"
-	case []any:
-		return "a list"
-	case map[string]any:
-		return "an object"
-	default:
-		return "a number"
-	}
 }
 
 // text returns the string at a path, "" when there is none.
@@ -333,14 +255,4 @@ func text(object map[string]any, path ...string) string {
 	return s
 }
 
-// RequirePods adds a problem when nothing was found that could be a pod and nothing says why.
-func (s *Set) RequirePods() {
-	if len(s.Pods) > 0 || s.Failed() {
-		return
-	}
-	found := "nothing"
-	if len(s.Others) > 0 {
-		found = strings.Join(s.Others, ", ")
-	}
-	s.fail(Source{}, fmt.Errorf("no pod and no pod template in the input: found %s", found))
-}
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

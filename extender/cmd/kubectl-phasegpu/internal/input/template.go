@@ -3,7 +3,6 @@ package input
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -54,7 +53,7 @@ func walk(object map[string]any, path string, depth int) []template {
 		switch child := object[key].(type) {
 		case map[string]any:
 			if spec, ok := child["spec"].(map[string]any); ok && isContainers(spec["containers"]) {
-				found = append(found, template{at, child, number(object["replicas"])})
+				found = append(found, template{at, child, replicas(object)})
 				continue
 			}
 			found = append(found, walk(child, at, depth+1)...)
@@ -104,20 +103,19 @@ func (r *reader) template(source Source, kind, namespace, name string, t templat
 // otherwise just remembered.
 func (r *reader) withoutTemplate(source Source, kind string) {
 	if path := ownTemplate(kind); path != "" {
-		r.fail(source, &FieldError{Path: path + ".spec.containers", Err: errors.New("is missing: no pod template is there")})
+		r.Fail(source, errors.New(path+".spec.containers: is missing: no pod template is there"))
 	} else if !slices.Contains(r.Others, kind) {
 		r.Others = append(r.Others, kind)
 	}
 }
 
-func number(value any) int64 {
-	switch v := value.(type) {
+// replicas returns what an object asks for, 0 when it names none.
+func replicas(object map[string]any) int64 {
+	switch n := object["replicas"].(type) {
 	case int:
-		return int64(v)
+		return int64(n)
 	case int64:
-		return v
+		return n
 	}
 	return 0
 }
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
