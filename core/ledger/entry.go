@@ -131,7 +131,7 @@ func exceeds(a, b *Entry) bool {
 func (e *Entry) total(family string) Charge {
 	for _, t := range e.Reserved.Totals {
 		if t.Family == family {
-			return t.Amount
+			return t.Charge
 		}
 	}
 	return Charge{}

@@ -69,7 +69,7 @@ func (n *Namespace) with(before, after *Entry) (*Namespace, error) {
 		m.Unreadable = without(m.Unreadable, before)
 		for _, t := range before.Reserved.Totals {
 			c := m.charge(before.Scope, t.Family)
-			if less, e := c.Sub(t.Amount); e != nil {
+			if less, e := c.Sub(t.Charge); e != nil {
 				err = e
 			} else {
 				*c = less
@@ -83,7 +83,7 @@ func (n *Namespace) with(before, after *Entry) (*Namespace, error) {
 		}
 		for _, t := range after.Reserved.Totals {
 			c := m.charge(after.Scope, t.Family)
-			if more, e := c.Add(t.Amount); e != nil {
+			if more, e := c.Add(t.Charge); e != nil {
 				err = e
 			} else {
 				*c = more

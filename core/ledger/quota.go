@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Charge is what a namespace is charged for one family: Slots counts devices, MemoryMiB is
-// MiB × devices and Cores percent × devices, each the maximum over the remaining phases of the phase's
-// total.
-type Charge = device.Amount
+// Charge is what a namespace, or one of its pods, is charged for one family.
+type Charge = phase.Charge
 
 // Dimension is what a quota limits.
 type Dimension uint8

@@ -72,7 +72,7 @@ func TestQuotaAtAssumeAndCheckAgree(t *testing.T) {
 			allocation := device.Allocation{on("G", test.init), on("H", test.app)}
 			allocation[0][0].Amount.Cores = 50
 			_, _, err := b.Assume(p, func(*View) (device.Allocation, error) { return allocation, nil })
-			charge := map[string]Charge{"NVIDIA": {Slots: 1, MemoryMiB: max(test.init, test.app), Cores: 50}}
+			charge := map[string]Charge{"NVIDIA": {Devices: 1, MemoryMiB: max(test.init, test.app), Cores: 50}}
 			check := b.CheckQuota("ns", "p", Scope{}, charge)
 			if test.quota == "" {
 				if err != nil || check != nil {

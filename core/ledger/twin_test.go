@@ -90,12 +90,12 @@ func (t *twin) unreadable(except string, match func(Pod) bool) int {
 }
 
 // used returns what pods other than one are charged for a family, those whose scope counts.
-func (t *twin) used(namespace, family, except string, counts func(Scope) bool) device.Amount {
-	var sum device.Amount
+func (t *twin) used(namespace, family, except string, counts func(Scope) bool) Charge {
+	var sum Charge
 	for uid, p := range t.pods {
 		if uid != except && p.Namespace == namespace && (counts == nil || counts(p.Scope)) {
 			u := largest(p.Pod, func(s device.Share) bool { return s.Family == family })
-			sum.Slots += u.Slots
+			sum.Devices += u.Slots
 			sum.MemoryMiB += u.MemoryMiB
 			sum.Cores += u.Cores
 		}

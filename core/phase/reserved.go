@@ -26,11 +26,10 @@ type Holding struct {
 	device.Usage
 }
 
-// Total is the maximum, over the phases that remain, of what a pod uses of a family's devices
-// together: Slots counts devices, MemoryMiB is MiB × devices and Cores percent × devices.
+// Total is the maximum, over the phases that remain, of what a pod uses of a family's devices together.
 type Total struct {
 	Family string // type word
-	device.Amount
+	Charge
 }
 
 // Reserved returns what the phases from index from on can use of an allocation: with 0 the peak, with
@@ -65,13 +64,22 @@ func (p Pod) Reserved(a device.Allocation, from int) (Reservation, error) {
 		if err != nil {
 			return Reservation{}, fmt.Errorf("family %s: %w", t.Family, err)
 		}
-		t.Amount = amount
+		t.Charge = ChargeOf(amount)
 	}
 	slices.SortFunc(r.Devices, func(x, y Holding) int {
 		return cmp.Or(cmp.Compare(x.UUID, y.UUID), cmp.Compare(x.Family, y.Family))
 	})
 	slices.SortFunc(r.Totals, func(x, y Total) int { return cmp.Compare(x.Family, y.Family) })
 	return r, nil
+}
+
+// Charges returns the totals by family.
+func (r Reservation) Charges() map[string]Charge {
+	charges := make(map[string]Charge, len(r.Totals))
+	for _, t := range r.Totals {
+		charges[t.Family] = t.Charge
+	}
+	return charges
 }
 
 // list enters a share's device and family, without amounts, unless they are there already.

@@ -21,7 +21,7 @@ func held(uuid, family string, slots, memoryMiB, cores int64, exclusive bool) Ho
 }
 
 func total(family string, devices, memoryMiB, cores int64) Total {
-	return Total{family, device.Amount{Slots: devices, MemoryMiB: memoryMiB, Cores: cores}}
+	return Total{family, Charge{devices, memoryMiB, cores}}
 }
 
 func TestReserved(t *testing.T) {
@@ -153,7 +153,7 @@ func naiveReserved(p Pod, allocation device.Allocation, from int) Reservation {
 	}
 	for _, family := range []string{"AMD", "NVIDIA"} {
 		if sum, used, _ := fold(func(s device.Share) bool { return s.Family == family }); used {
-			r.Totals = append(r.Totals, Total{family, sum})
+			r.Totals = append(r.Totals, Total{family, Charge{sum.Slots, sum.MemoryMiB, sum.Cores}})
 		}
 	}
 	return r

@@ -31,7 +31,7 @@ func Charges(classes phase.Pod, requests []device.Request) (charges map[string]l
 		known[r.Family] = known[r.Family] && r.MemoryKnown()
 	}
 	for family := range known {
-		charges[family], err = classes.Fold(0, func(position int) device.Amount {
+		sum, err := classes.Fold(0, func(position int) device.Amount {
 			r := &requests[position]
 			if r.Family != family {
 				return device.Amount{}
@@ -42,6 +42,7 @@ func Charges(classes phase.Pod, requests []device.Request) (charges map[string]l
 		if err != nil {
 			return nil, nil, fmt.Errorf("family %s: %w", family, err)
 		}
+		charges[family] = phase.ChargeOf(sum)
 	}
 	return charges, known, nil
 }

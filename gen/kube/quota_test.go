@@ -203,25 +203,25 @@ func TestCharges(t *testing.T) {
 		{
 			name:    "case 7: per device",
 			apps:    []corev1.Container{container("a", "nvidia.com/gpu", "2", "nvidia.com/gpumem", "2048", "nvidia.com/gpucores", "30")},
-			charges: map[string]ledger.Charge{"NVIDIA": {Slots: 2, MemoryMiB: 4096, Cores: 60}}, known: map[string]bool{"NVIDIA": true},
+			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 4096, Cores: 60}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
 			name:    "case 3: a sidecar before the large init",
 			inits:   []corev1.Container{sidecar("s", "nvidia.com/gpumem", "2000"), container("i", "nvidia.com/gpumem", "20000")},
 			apps:    []corev1.Container{container("a", "nvidia.com/gpumem", "10000")},
-			charges: map[string]ledger.Charge{"NVIDIA": {Slots: 2, MemoryMiB: 22000}}, known: map[string]bool{"NVIDIA": true},
+			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 22000}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
 			name:    "case 10: a percentage is known on a card only",
 			inits:   []corev1.Container{container("i", "nvidia.com/gpumem", "20000")},
 			apps:    []corev1.Container{container("a", "nvidia.com/gpumem-percentage", "50")},
-			charges: map[string]ledger.Charge{"NVIDIA": {Slots: 1, MemoryMiB: 20000}}, known: map[string]bool{"NVIDIA": false},
+			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 1, MemoryMiB: 20000}}, known: map[string]bool{"NVIDIA": false},
 		},
 		{
 			name:    "each family on its own",
 			inits:   []corev1.Container{container("i", "amd.com/gpu", "1")},
 			apps:    []corev1.Container{container("a", "nvidia.com/gpumem", "10000"), container("b", "cambricon.com/mlu.smlu.vmemory", "4")},
-			charges: map[string]ledger.Charge{"AMD": {Slots: 1}, "NVIDIA": {Slots: 1, MemoryMiB: 10000}, "MLU": {Slots: 1, MemoryMiB: 1024, Cores: 100}},
+			charges: map[string]ledger.Charge{"AMD": {Devices: 1}, "NVIDIA": {Devices: 1, MemoryMiB: 10000}, "MLU": {Devices: 1, MemoryMiB: 1024, Cores: 100}},
 			known:   map[string]bool{"AMD": false, "NVIDIA": true, "MLU": true},
 		},
 	} {

@@ -118,7 +118,7 @@ func answerOf(t *testing.T, pod *corev1.Pod, release phase.Release) answer {
 		t.Fatal(err)
 	}
 	memory := charges["NVIDIA"].MemoryMiB
-	got.Peak.Devices, got.Peak.Cores = charges["NVIDIA"].Slots, charges["NVIDIA"].Cores
+	got.Peak.Devices, got.Peak.Cores = charges["NVIDIA"].Devices, charges["NVIDIA"].Cores
 	if settled, asked := known["NVIDIA"]; settled || !asked {
 		got.Peak.MemoryMiB = &memory
 	}

@@ -81,9 +81,5 @@ func (p *Pod) Totals(a device.Allocation) (map[string]ledger.Charge, error) {
 	if err != nil {
 		return nil, err
 	}
-	charges := make(map[string]ledger.Charge, len(r.Totals))
-	for _, t := range r.Totals {
-		charges[t.Family] = t.Amount
-	}
-	return charges, nil
+	return r.Charges(), nil
 }

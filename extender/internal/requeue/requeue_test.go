@@ -63,7 +63,7 @@ func (s *shop) leave(name string) {
 func wants(name string, mib int64) *podrequest.Pod {
 	return &podrequest.Pod{
 		UID: name, Namespace: "ns", Name: name, Devices: true, Settled: true, Shape: fmt.Sprint(mib),
-		Charges:   map[string]ledger.Charge{"NVIDIA": {Slots: 1, MemoryMiB: mib}},
+		Charges:   map[string]ledger.Charge{"NVIDIA": {Devices: 1, MemoryMiB: mib}},
 		Ledger:    ledger.Pod{UID: name, Namespace: "ns", Name: name, Classes: phase.Pod{phase.App}},
 		Placement: &placement.Pod{Classes: phase.Pod{phase.App}, Requests: []device.Request{{Family: "NVIDIA", Devices: 1, MemoryMiB: mib}}},
 	}
@@ -264,7 +264,7 @@ func TestUnsettledCharge(t *testing.T) {
 	s := newShop("n")
 	s.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 4999}}})
 	p := wants("p", 0)
-	p.Settled, p.Charges = false, map[string]ledger.Charge{"NVIDIA": {Slots: 1}}
+	p.Settled, p.Charges = false, map[string]ledger.Charge{"NVIDIA": {Devices: 1}}
 	p.Placement.Requests[0].MemoryPercent = 50
 	s.refuse(p, "n")
 	s.Released("n", "ns")

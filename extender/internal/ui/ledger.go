@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
@@ -157,7 +156,7 @@ func nodes(views []*ledger.View) []Node {
 				p.Devices = append(p.Devices, Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount), Exclusive: h.Exclusive})
 			}
 			for _, t := range e.Reserved.Totals {
-				p.Charged = append(p.Charged, used(t.Family, t.Amount))
+				p.Charged = append(p.Charged, used(t.Family, t.Charge))
 			}
 			n.Pods = append(n.Pods, p)
 		}
@@ -193,7 +192,7 @@ func namespaces(all []*ledger.Namespace) []Namespace {
 	var out []Namespace
 	for _, n := range all {
 		o := Namespace{Name: n.Name}
-		total := map[string]device.Amount{}
+		total := map[string]ledger.Charge{}
 		for _, u := range n.Used {
 			if sum, err := total[u.Family].Add(u.Charge); err == nil { // the ledger keeps sums in range
 				total[u.Family] = sum
@@ -211,6 +210,6 @@ func namespaces(all []*ledger.Namespace) []Namespace {
 	return out
 }
 
-func used(family string, a device.Amount) Used {
-	return Used{Family: family, Devices: a.Slots, MemoryMiB: a.MemoryMiB, Cores: a.Cores}
+func used(family string, c ledger.Charge) Used {
+	return Used{Family: family, Devices: c.Devices, MemoryMiB: c.MemoryMiB, Cores: c.Cores}
 }

@@ -81,7 +81,7 @@ type nodeSum struct {
 }
 
 // sum computes a node's steady state, and adds the node to totals and what its pods will give back to held.
-func sum(v *ledger.View, totals map[string]*Total, held map[string]map[string]device.Amount) nodeSum {
+func sum(v *ledger.View, totals map[string]*Total, held map[string]map[string]ledger.Charge) nodeSum {
 	n := nodeSum{View: v, steady: make([]device.Amount, len(v.Devices))}
 	for i := range v.Held {
 		n.steady[i] = v.Held[i].Amount
@@ -107,16 +107,16 @@ func sum(v *ledger.View, totals map[string]*Total, held map[string]map[string]de
 		}
 		for _, t := range e.Reserved.Totals {
 			// The steady state may use no device of a family at all.
-			var kept device.Amount
+			var kept ledger.Charge
 			if k := slices.IndexFunc(keeps.Totals, func(k phase.Total) bool { return k.Family == t.Family }); k >= 0 {
-				kept = keeps.Totals[k].Amount
+				kept = keeps.Totals[k].Charge
 			}
-			gives := minus(t.Amount, kept)
-			if gives.IsZero() {
+			gives, err := t.Sub(kept)
+			if err != nil || gives.IsZero() { // what is kept is part of it
 				continue
 			}
 			if held[e.Namespace] == nil {
-				held[e.Namespace] = map[string]device.Amount{}
+				held[e.Namespace] = map[string]ledger.Charge{}
 			}
 			if all, err := held[e.Namespace][t.Family].Add(gives); err == nil { // the ledger keeps sums in range
 				held[e.Namespace][t.Family] = all
@@ -231,7 +231,7 @@ func podPhase(e *ledger.Entry, k int, devices []Held) PodPhase {
 	return p
 }
 
-func namespaceRow(n *ledger.Namespace, held map[string]device.Amount) NamespaceRow {
+func namespaceRow(n *ledger.Namespace, held map[string]ledger.Charge) NamespaceRow {
 	base := namespaces([]*ledger.Namespace{n})[0]
 	r := NamespaceRow{Name: n.Name, Used: base.Used}
 	for family, a := range held {

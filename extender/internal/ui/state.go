@@ -80,7 +80,7 @@ func state(generation uint64, facts Facts, book *ledger.Book, q Query) State {
 	var pods []*ledger.Entry
 	var nodeCount, podCount Count
 	totals := map[string]*Total{}
-	held := map[string]map[string]device.Amount{} // by namespace and family: what its pods will give back
+	held := map[string]map[string]ledger.Charge{} // by namespace and family: what its pods will give back
 	for _, v := range book.Nodes() {
 		n := sum(v, totals, held)
 		nodeCount.All++
@@ -208,7 +208,7 @@ func (q Query) pod(n *nodeSum, e *ledger.Entry) bool {
 	})
 }
 
-func (q Query) namespace(n *ledger.Namespace, held map[string]device.Amount) bool {
+func (q Query) namespace(n *ledger.Namespace, held map[string]ledger.Charge) bool {
 	if q.Show == "attention" && len(n.Unreadable) == 0 && !slices.ContainsFunc(n.Usage(), func(u ledger.QuotaUse) bool {
 		return u.Used > u.Limit.Max || u.Limit.Unreadable != ""
 	}) || q.Show == "inits" && len(held) == 0 {

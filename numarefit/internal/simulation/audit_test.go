@@ -67,7 +67,7 @@ func (w *world) audit() {
 	var used device.Amount
 	if n := w.book.Namespace(namespace); n != nil {
 		for _, u := range n.Used {
-			used.Slots += u.Slots
+			used.Slots += u.Devices
 			used.MemoryMiB += u.MemoryMiB
 		}
 	}

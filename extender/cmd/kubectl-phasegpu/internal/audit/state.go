@@ -135,7 +135,7 @@ func charged(p *ledger.Pod) podLine {
 		line.hold(place{p.Node, h.UUID}, h.Usage)
 	}
 	for _, t := range reserved.Totals {
-		line.charged[account{p.Namespace, t.Family}] = t.Amount
+		line.charged[account{p.Namespace, t.Family}] = t.Amount()
 	}
 	return line
 }

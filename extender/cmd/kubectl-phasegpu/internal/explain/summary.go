@@ -101,7 +101,7 @@ func (d *drawing) reserved() {
 			"  ", amount, " MiB", held)
 	}
 	for _, t := range d.text.charged {
-		d.out.Line(indent, "  namespace ", d.Namespace, " is charged ", fmt.Sprintf("%d MiB", t.MemoryMiB), d.rest(t.Slots, "device", t.Cores),
+		d.out.Line(indent, "  namespace ", d.Namespace, " is charged ", fmt.Sprintf("%d MiB", t.MemoryMiB), d.rest(t.Devices, "device", t.Cores),
 			d.inFamily(t))
 	}
 }

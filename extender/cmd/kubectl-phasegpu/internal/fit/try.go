@@ -139,9 +139,5 @@ func (c *Cluster) Charges(node string, asked *placement.Pod) (map[string]ledger.
 		return nil, errors.New(reason.String())
 	}
 	reserved, err := asked.Classes.Reserved(allocation, 0)
-	charges := map[string]ledger.Charge{}
-	for _, t := range reserved.Totals {
-		charges[t.Family] = t.Amount
-	}
-	return charges, err
+	return reserved.Charges(), err
 }

@@ -146,7 +146,7 @@ func (t *Tally) namespace(name string) []Namespace {
 	if now := t.now.Namespace(name); now != nil {
 		for i := range now.Used {
 			n := line(now.Used[i].Family)
-			n.Reserved = plus(n.Reserved, ui.Amount(now.Used[i].Charge))
+			n.Reserved = plus(n.Reserved, ui.Amount(now.Used[i].Amount()))
 		}
 		for _, use := range now.Usage() {
 			n := line(use.Limit.Family)
@@ -156,7 +156,7 @@ func (t *Tally) namespace(name string) []Namespace {
 	if then := t.then.Namespace(name); then != nil {
 		for i := range then.Used {
 			n := line(then.Used[i].Family)
-			n.Steady = plus(n.Steady, ui.Amount(then.Used[i].Charge))
+			n.Steady = plus(n.Steady, ui.Amount(then.Used[i].Amount()))
 		}
 	}
 	lines := make([]Namespace, 0, len(byFamily))

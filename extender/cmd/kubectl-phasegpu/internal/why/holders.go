@@ -135,7 +135,7 @@ func ofFamily(word string) func(phase.Reservation) device.Usage {
 	return func(r phase.Reservation) device.Usage {
 		for _, t := range r.Totals {
 			if t.Family == word {
-				return device.Usage{Amount: t.Amount}
+				return device.Usage{Amount: t.Amount()}
 			}
 		}
 		return device.Usage{}
