@@ -12,7 +12,7 @@ import (
 func pages(t *testing.T) []string {
 	t.Helper()
 	found := []string{"README.md", "CONTRIBUTING.md"}
-	for _, pattern := range []string{"docs/*.md", "*/README.md", "*/manifests/README.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "*/README.md", "*/manifests/README.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)
