@@ -26,7 +26,6 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/leaderelection"
 	"github.com/phasegpu/phasegpu/extender/internal/metrics"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
-	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/preempt"
 	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
@@ -131,10 +130,10 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	e.refused = requeue.New(e.book, e.nominated, e.gate.Room, nudger.Nudge, time.Now, log)
 	refused.Store(e.refused)
 
-	recent := podrequest.NewRecent(remembered)
+	recent := filter.NewRecent(remembered)
 	e.filter = &filter.Filter{
-		Book: e.book, Gate: e.gate.Refusals, Nominated: e.nominated, Refused: e.refused, Recent: recent,
-		Defaults: o.defaults, Count: e.metrics.Refused,
+		Book: e.book, Gate: e.gate, Nominated: e.nominated, Queue: e.refused, Recent: recent,
+		Defaults: o.defaults, Metrics: e.metrics,
 	}
 	e.preempt = &preempt.Preempt{Book: e.book, Gate: e.gate, Nominated: e.nominated, Defaults: o.defaults}
 	e.lead = &leaderelection.Lead{Namespace: o.leaseNamespace, Name: o.leaseName, Identity: o.identity, CatchUp: e.catchUp, Now: time.Now, Log: log}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
@@ -56,10 +57,10 @@ func BenchmarkBind(b *testing.B) {
 			api := &post{}
 			binder := New(Config{
 				Pods: api, Book: c.Book(), Gate: gate.New(time.Now, func(string) {}), May: func(context.Context) error { return nil },
-				Recent: podrequest.NewRecent(8), Released: func(ledger.Delta) {}, Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
+				Recent: filter.NewRecent(8), Released: func(ledger.Delta) {}, Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
 			})
 			defer binder.Stop(context.Background())
-			p, err := podrequest.Read(pod, podrequest.Defaults{})
+			p, err := podrequest.Parse(pod, podrequest.Defaults{})
 			if err != nil {
 				b.Fatal(err)
 			}

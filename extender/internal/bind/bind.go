@@ -26,7 +26,9 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
+	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -44,7 +46,7 @@ type Config struct {
 	Book     Book
 	Gate     *gate.Gate
 	May      func(context.Context) error // why nothing may be bound now, nil when it may (package leaderelection)
-	Recent   *podrequest.Recent
+	Recent   *filter.Recent
 	Defaults podrequest.Defaults
 	Released func(ledger.Delta) // told what an assumption or its withdrawal released
 	Now      func() time.Time
@@ -52,9 +54,9 @@ type Config struct {
 	Log      *zap.Logger
 
 	// These are optional, and must not block.
-	Bound  func(p *podrequest.Pod, node string, a device.Allocation) // told of each binding of a pod with devices
-	Waited func(d time.Duration, entered bool)                       // told of each wait in a gate
-	Failed func(reason string)                                       // told of each binding that failed, see Reasons
+	Bound  func(p *podrequest.Request, node string, a device.Allocation) // told of each binding of a pod with devices
+	Waited func(d time.Duration, entered bool)                           // told of each wait in a gate
+	Failed func(reason string)                                           // told of each binding that failed, see Reasons
 }
 
 // Binder binds pods. Its methods may be called from any goroutine.
@@ -71,7 +73,7 @@ type Binder struct {
 // New returns a binder. Stop ends it.
 func New(c Config) *Binder {
 	if c.Bound == nil {
-		c.Bound = func(*podrequest.Pod, string, device.Allocation) {}
+		c.Bound = func(*podrequest.Request, string, device.Allocation) {}
 	}
 	if c.Waited == nil {
 		c.Waited = func(time.Duration, bool) {}
@@ -205,7 +207,7 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 }
 
 // pod returns what a pod asks for: as Filter saw it, or live.
-func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*podrequest.Pod, error) {
+func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*podrequest.Request, error) {
 	if p := b.Recent.Get(string(args.PodUID)); p != nil {
 		return p, nil
 	}
@@ -216,12 +218,12 @@ func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) 
 	if pod.UID != args.PodUID {
 		return nil, because(gone, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID))
 	}
-	return podrequest.Read(pod, b.Defaults)
+	return podrequest.Parse(pod, b.Defaults)
 }
 
 // enter books the pod on the node and waits for its turn there. While it waited the node may have
 // changed, so the placement is checked once more, and made anew if it no longer holds.
-func (b *Binder) enter(patience context.Context, p *podrequest.Pod, node string) (device.Allocation, error) {
+func (b *Binder) enter(patience context.Context, p *podrequest.Request, node string) (device.Allocation, error) {
 	patience, cancel := context.WithCancelCause(patience)
 	defer cancel(nil)
 	stop := context.AfterFunc(b.stopping, func() { cancel(errStopped) })
@@ -251,7 +253,7 @@ func (b *Binder) enter(patience context.Context, p *podrequest.Pod, node string)
 }
 
 // assume books the pod on the node: with the allocation it has, or a new one if that no longer fits.
-func (b *Binder) assume(p *podrequest.Pod, node string, has device.Allocation) (device.Allocation, error) {
+func (b *Binder) assume(p *podrequest.Request, node string, has device.Allocation) (device.Allocation, error) {
 	facts := p.Ledger
 	facts.Node = node
 	a, delta, err := b.Book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
@@ -259,11 +261,10 @@ func (b *Binder) assume(p *podrequest.Pod, node string, has device.Allocation) (
 			return has, nil
 		}
 		var s placement.Scratch
-		a, refusal := p.Place(&s, v)
-		if refusal.Reason != "" {
+		if _, refusal := nodefit.Fit(&s, p, v, "", nil); refusal.Refused() {
 			return nil, because(noRoom, fmt.Errorf("no longer fits node %s: %s", node, refusal.Reason))
 		}
-		return a, nil
+		return s.Allocation(), nil
 	})
 	b.Released(delta)
 	return a, err

@@ -22,6 +22,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/await"
@@ -50,7 +51,7 @@ func newWorld(t *testing.T, pods ...*corev1.Pod) *world {
 	w.Binder = New(Config{
 		Pods: w.api.client(t).CoreV1(), Book: w.book, Gate: gate.New(time.Now, func(string) {}),
 		May:    func(context.Context) error { w.mu.Lock(); defer w.mu.Unlock(); return w.may },
-		Recent: podrequest.NewRecent(8),
+		Recent: filter.NewRecent(8),
 		Released: func(d ledger.Delta) {
 			if d.Released {
 				w.mu.Lock()
@@ -115,7 +116,7 @@ func (w *world) wantEmpty() {
 func TestBindIsOneWrite(t *testing.T) {
 	pod := gpuPod("a", 6000)
 	w := newWorld(t, pod)
-	p, err := podrequest.Read(pod, podrequest.Defaults{})
+	p, err := podrequest.Parse(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := gpuPod("a", 6000)
-			p, err := podrequest.Read(pod, podrequest.Defaults{})
+			p, err := podrequest.Parse(pod, podrequest.Defaults{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -447,7 +448,7 @@ func TestPanic(t *testing.T) {
 		"while it is placed":      {func(c *Config) { c.Book = faultyBook{c.Book} }, 0, 0},
 		"when its turn has come":  {func(c *Config) { c.Waited = func(time.Duration, bool) { panic("a bug") } }, 0, 0},
 		"when it has been posted": {func(c *Config) { c.Pods = faultyPods{c.Pods} }, 1, 6000},
-		"when it is bound":        {func(c *Config) { c.Bound = func(*podrequest.Pod, string, device.Allocation) { panic("a bug") } }, 1, 6000},
+		"when it is bound":        {func(c *Config) { c.Bound = func(*podrequest.Request, string, device.Allocation) { panic("a bug") } }, 1, 6000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := gpuPod("a", 6000)

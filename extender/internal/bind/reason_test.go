@@ -29,7 +29,7 @@ func TestTold(t *testing.T) {
 	var mu sync.Mutex
 	var told []string
 	tell := func(what string) { mu.Lock(); defer mu.Unlock(); told = append(told, what) }
-	w.Bound = func(p *podrequest.Pod, node string, a device.Allocation) {
+	w.Bound = func(p *podrequest.Request, node string, a device.Allocation) {
 		tell(fmt.Sprint("bound ", p, " ", node, " ", a[1][0].UUID))
 	}
 	w.Waited = func(_ time.Duration, entered bool) { tell(fmt.Sprint("waited ", entered)) }

@@ -78,7 +78,7 @@ func New(c Config) *Notices {
 }
 
 // Bound tells of a binding that was made: the pod's devices and what it can use of them.
-func (n *Notices) Bound(p *podrequest.Pod, node string, a device.Allocation) {
+func (n *Notices) Bound(p *podrequest.Request, node string, a device.Allocation) {
 	n.Changed(placed)
 	n.tell(reference(p.Namespace, p.Name, p.UID), corev1.EventTypeNormal, Placed, "Bind", func() string {
 		return "on node " + node + ": " + peaks(p.Placement.Classes, a)

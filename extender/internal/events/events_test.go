@@ -167,7 +167,7 @@ func TestBound(t *testing.T) {
 	s := newStory(t)
 	p := pod("p", "G0 20000", "G1 3000", "G0 8000")
 	p.Spec.NodeName, p.Annotations = "", nil
-	asked, err := podrequest.Read(p, podrequest.Defaults{})
+	asked, err := podrequest.Parse(p, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestLongNotes(t *testing.T) {
 		shares = append(shares, device.Share{UUID: fmt.Sprintf("GPU-%032d", i), Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: 1}})
 	}
 	a = append(a, shares)
-	p, err := podrequest.Read(pod("p", "G0 1"), podrequest.Defaults{})
+	p, err := podrequest.Parse(pod("p", "G0 1"), podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
+	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/requeue"
@@ -147,11 +148,16 @@ func serve(b *testing.B, h http.Handler, path string, body []byte) []byte {
 func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
-		Book: book, Gate: func() map[string]string { return nil }, Recent: podrequest.NewRecent(16), Count: func(string, int) {},
-		Refused: requeue.New(book, (*nominated.Set)(nil), func(string) int { return 8 }, func(*podrequest.Pod) {}, time.Now, zap.NewNop()),
+		Book: book, Gate: gate.New(time.Now, func(string) {}), Recent: filter.NewRecent(16), Metrics: discard{},
+		Queue: requeue.New(book, (*nominated.Set)(nil), func(string) int { return 8 }, func(*podrequest.Request) {}, time.Now, zap.NewNop()),
 	}
 	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
 }
+
+// discard counts nothing.
+type discard struct{}
+
+func (discard) Refused(string, int) {}
 
 func handler(calls server.Calls) http.Handler {
 	calls.Ready = func() error { return nil }

@@ -1,9 +1,8 @@
-// Package filter answers kube-scheduler's Filter and Prioritize: on which nodes a pod fits, why not on
-// the others, and how good those that remain are. It books nothing: kube-scheduler repeats both at will.
+// Package filter answers kube-scheduler's Filter and Prioritize: on which nodes a pod fits, why not on the others, and
+// how good those that remain are. It books nothing: kube-scheduler repeats both at will.
 package filter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
@@ -28,87 +28,90 @@ const Limit = 3 * time.Second
 
 // Book is what Filter reads of the ledger.
 type Book interface {
+	nodefit.Quotas
 	Node(name string) *ledger.View
 	Pod(uid string) *ledger.Entry
-	CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error
 }
 
-// Refused remembers the pods that were turned away, to wake them when there is room (package requeue).
-type Refused interface {
-	// Begin is called before the books are read, and End with its result when the answer is known, so
-	// that what is released in between is not missed. nodes are those the pod was refused on, nil when
-	// it passed somewhere.
-	Begin() (mark int)
-	End(mark int, p *podrequest.Pod, nodes []string)
+// Gate returns the nodes whose gate takes no more pods, and why.
+type Gate interface {
+	Refusals() map[string]string
+}
+
+// Queue remembers refused pods, to requeue them when there is room (package requeue).
+type Queue interface {
+	// FilterStarts is called before the ledger is read, and FilterEnds with its result when the answer is known, so that
+	// what is released in between is not missed. refusedOn is nil when the pod fits somewhere.
+	FilterStarts() (mark int)
+	FilterEnds(mark int, r *podrequest.Request, refusedOn []string)
+}
+
+// Metrics counts nodes that were refused, by reason.
+type Metrics interface {
+	Refused(reason string, nodes int)
 }
 
 // Filter answers Filter and Prioritize.
 type Filter struct {
 	Book      Book
-	Gate      func() map[string]string // nodes whose gate takes no more pods, and why
+	Gate      Gate
 	Nominated *nominated.Set
-	Refused   Refused
-	Recent    *podrequest.Recent
+	Queue     Queue
+	Recent    *Recent
 	Defaults  podrequest.Defaults
-	Count     func(reason string, nodes int) // told how many nodes were refused for each reason
-
-	last atomic.Pointer[rating]
-}
-
-// rating is the answer to a Filter call, from which that to the Prioritize call after it follows.
-type rating struct {
-	uid    string
-	nodes  []string // on which the pod fits
-	scores []int64  // of each of them
+	Metrics   Metrics
 }
 
 // Filter fits a pod on all candidate nodes.
 func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
-	p, names, err := f.read(args)
+	r, names, err := f.parse(args)
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	}
-	if !p.Devices {
+	if !r.Devices {
 		return &extenderv1.ExtenderFilterResult{NodeNames: &names}
 	}
 	var refusedOn []string
-	mark := f.Refused.Begin()
-	defer func() { f.Refused.End(mark, p, refusedOn) }() // after a panic, too
-	refusals, scores, err := f.judge(ctx, p, names)
+	mark := f.Queue.FilterStarts()
+	defer func() { f.Queue.FilterEnds(mark, r, refusedOn) }() // after a panic, too
+	refusals, scores, err := f.rate(ctx, r, names)
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}
 	}
-	sum := add(refusals)
+	sum := addUp(refusals)
 	for i := range sum {
-		f.Count(sum[i].kind(), sum[i].nodes)
+		f.Metrics.Refused(sum[i].Reason, sum[i].nodes)
 	}
-	result := f.collect(names, refusals, told(sum, p))
+	result := answer(names, refusals, sentences(sum, r))
 	if len(*result.NodeNames) == 0 {
 		refusedOn = names
-	} else {
-		f.Recent.Put(p) // Bind may be next
+		return result
 	}
-	f.last.Store(&rating{p.UID, *result.NodeNames, slices.DeleteFunc(scores, func(score int64) bool { return score == none })})
+	f.Recent.Put(r)
+	scores = slices.DeleteFunc(scores, func(score int64) bool { return score == none })
+	f.Recent.last.Store(&rating{r.UID, *result.NodeNames, scores})
 	return result
 }
 
-// Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0. Scores are
-// over the lowest of all, and nodes that have none over it are left out: kube-scheduler adds the scores up, so that
-// comes to the same, and of a thousand nodes that are alike it would take longer to read the scores than for
-// everything else. What is asked right after Filter, of the nodes that Filter left, was found then.
+// Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0. The lowest score is
+// taken off all, and nodes without a score are left out: kube-scheduler adds scores up, so that comes to the same, and of
+// a thousand equal nodes it would take longer to read the scores than for everything else. Right after Filter, the scores
+// of the nodes that Filter left are known.
 func (f *Filter) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
-	p, names, err := f.read(args)
-	if err != nil || !p.Devices {
+	if args.Pod != nil && args.NodeNames != nil {
+		if scores := f.Recent.scores(string(args.Pod.UID), *args.NodeNames); scores != nil {
+			return overLowest(*args.NodeNames, scores), nil
+		}
+	}
+	r, names, err := f.parse(args)
+	if err != nil || !r.Devices {
 		return extenderv1.HostPriorityList{}, err
 	}
-	if last := f.last.Load(); last != nil && last.uid == p.UID && slices.Equal(last.nodes, names) {
-		return overLowest(names, last.scores), nil
-	}
-	_, scores, err := f.judge(ctx, p, names)
+	_, scores, err := f.rate(ctx, r, names)
 	return overLowest(names, scores), err
 }
 
-// overLowest takes away from all scores what all have, and leaves out those of 0 then.
+// overLowest takes the lowest score off all, and leaves out those of 0 then.
 func overLowest(names []string, scores []int64) extenderv1.HostPriorityList {
 	lowest := int64(math.MaxInt64)
 	for _, score := range scores {
@@ -123,109 +126,72 @@ func overLowest(names []string, scores []int64) extenderv1.HostPriorityList {
 	return over
 }
 
-func (f *Filter) read(args *extenderv1.ExtenderArgs) (*podrequest.Pod, []string, error) {
+func (f *Filter) parse(args *extenderv1.ExtenderArgs) (*podrequest.Request, []string, error) {
 	if args.Pod == nil {
 		return nil, nil, errors.New("the request has no Pod")
 	}
 	if args.NodeNames == nil {
-		return nil, nil, errors.New("the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
+		return nil, nil, errors.New(
+			"the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
 	}
-	p, err := podrequest.Read(args.Pod, f.Defaults)
+	r, err := podrequest.Parse(args.Pod, f.Defaults)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pod %s/%s: %w", args.Pod.Namespace, args.Pod.Name, err)
 	}
-	return p, *args.NodeNames, nil
+	return r, *args.NodeNames, nil
 }
 
-// none is the score of a node where the pod cannot go.
+// none is the score of a node where the pod does not fit.
 const none = -1
 
-// judge says for each node why the pod cannot go there, the zero Refusal where it can, and then how good the node is.
-func (f *Filter) judge(ctx context.Context, p *podrequest.Pod, names []string) ([]podrequest.Refusal, []int64, error) {
-	refusals, scores := make([]podrequest.Refusal, len(names)), make([]int64, len(names))
-	if err := f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, p.Charges); err != nil {
+// rate fits the pod on each node: why it does not fit there, and else the node's score.
+func (f *Filter) rate(ctx context.Context, r *podrequest.Request, names []string) ([]nodefit.Refusal, []int64, error) {
+	refusals, scores := make([]nodefit.Refusal, len(names)), make([]int64, len(names))
+	if over := nodefit.CheckQuota(r, f.Book); over.Refused() {
 		for i := range refusals {
-			refusals[i], scores[i] = quota(err), none
+			refusals[i], scores[i] = over, none
 		}
 		return refusals, scores, nil
 	}
-	shut, view, before := f.Gate(), f.without(p), f.Nominated.Before(p)
+	shut, ahead, own := f.Gate.Refusals(), f.Nominated.Before(r), f.Book.Pod(r.UID)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
-		score, refusal := f.rate(s, p, before.View(s, view(names[i])))
-		if why, ok := shut[names[i]]; ok && refusal.Reason == "" {
-			refusal.Reason = why // what passes by itself is said only when nothing else is in the way
+		v := f.Book.Node(names[i])
+		if own != nil && own.Node == names[i] {
+			v = v.Without(r.UID) // assumed there: what became of its binding may not be known yet
 		}
+		score, refusal := nodefit.Fit(s, r, ahead.View(s, v), shut[names[i]], f.Book)
 		refusals[i], scores[i] = refusal, int64(math.Round(score*float64(extenderv1.MaxExtenderPriority)))
-		if refusal.Reason != "" {
+		if refusal.Refused() {
 			scores[i] = none
 		}
 	})
 	return refusals, scores, err
 }
 
-// without returns the books of nodes as they would be without the pod, which may be assumed on one: its
-// binding can have failed in a way that nobody knows yet.
-func (f *Filter) without(p *podrequest.Pod) func(node string) *ledger.View {
-	own := f.Book.Pod(p.UID)
-	return func(node string) *ledger.View {
-		v := f.Book.Node(node)
-		if own != nil && own.Node == node {
-			return v.Without(p.UID)
-		}
-		return v
-	}
-}
-
-// rate says why the pod cannot go on a node, or how good the node is, from 0 to 1.
-func (f *Filter) rate(s *placement.Scratch, p *podrequest.Pod, v *ledger.View) (float64, podrequest.Refusal) {
-	score, refusal := p.Rate(s, v)
-	if refusal.Reason != "" || p.Settled {
-		return score, refusal
-	}
-	// Now that a device is chosen, the namespace's charge is known too.
-	charges, err := p.Totals(s.Allocation())
-	if err == nil {
-		err = f.Book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, charges)
-	}
-	if err != nil {
-		return 0, quota(err)
-	}
-	return score, podrequest.Refusal{}
-}
-
-// quota tells the numbers.
-func quota(err error) podrequest.Refusal {
-	r := podrequest.Refusal{Reason: overQuota + ": " + err.Error(), Kind: overQuota}
-	if e := (*ledger.QuotaError)(nil); errors.As(err, &e) {
-		r.Misses = e.Asked - (e.Limit.Max - e.Used)
-	}
-	return r
-}
-
-// collect sorts the nodes into those that fit and those that refuse; told is the sentence for each kind of refusal. All
-// refusals are reported as ones that eviction does not resolve, because kube-scheduler finds no victims on a node that
-// passed its own filters: it would try without each pod of lower priority in vain, and say so of each node in the pod's
-// event and condition.
-func (f *Filter) collect(names []string, refusals []podrequest.Refusal, told map[string]string) *extenderv1.ExtenderFilterResult {
+// answer sorts the nodes into those that fit and those that refuse, with the sentence for each reason. All refusals are
+// reported as ones that eviction does not resolve, because kube-scheduler finds no victims on a node that passed its own
+// filters: it would try without each pod of lower priority in vain, and say so of each node in the pod's event and
+// condition.
+func answer(names []string, refusals []nodefit.Refusal, sentences map[string]string) *extenderv1.ExtenderFilterResult {
 	fits := 0
 	for i := range refusals {
-		if refusals[i].Reason == "" {
+		if !refusals[i].Refused() {
 			fits++
 		}
 	}
 	fit, refused := make([]string, 0, fits), make(extenderv1.FailedNodesMap, len(names)-fits)
 	for i := range refusals {
-		if r := &refusals[i]; r.Reason == "" {
-			fit = append(fit, names[i])
+		if refusals[i].Refused() {
+			refused[names[i]] = sentences[refusals[i].Reason]
 		} else {
-			refused[names[i]] = told[cmp.Or(r.Kind, r.Reason)]
+			fit = append(fit, names[i])
 		}
 	}
 	return &extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: refused}
 }
 
-// each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in
-// do is one in each, so that it costs the request, as others do, and not the process.
+// each calls do for 0 to n-1, on as many goroutines as there are processors, until the context ends. A panic in do is
+// raised again here, so that it costs the request and not the process.
 func each(ctx context.Context, n int, do func(s *placement.Scratch, i int)) error {
 	const chunk = 32
 	ctx, cancel := context.WithTimeoutCause(ctx, Limit, fmt.Errorf("gave up after %v", Limit))

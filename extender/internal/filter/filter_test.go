@@ -35,15 +35,18 @@ type desk struct {
 func newDesk() *desk {
 	d := &desk{book: ledger.New(), counted: map[string]int{}}
 	d.Filter = &filter.Filter{
-		Book: d.book, Gate: func() map[string]string { return d.shut }, Refused: d, Recent: podrequest.NewRecent(4),
-		Count: func(reason string, nodes int) { d.counted[reason] += nodes },
+		Book: d.book, Gate: d, Queue: d, Recent: filter.NewRecent(4), Metrics: d,
 	}
 	return d
 }
 
-func (d *desk) Begin() int { d.begun++; return d.begun }
+func (d *desk) Refusals() map[string]string { return d.shut }
 
-func (d *desk) End(mark int, p *podrequest.Pod, nodes []string) {
+func (d *desk) Refused(reason string, nodes int) { d.counted[reason] += nodes }
+
+func (d *desk) FilterStarts() int { d.begun++; return d.begun }
+
+func (d *desk) FilterEnds(mark int, p *podrequest.Request, nodes []string) {
 	d.ended = append(d.ended, fmt.Sprint(mark, " ", p, " ", nodes))
 }
 
@@ -252,7 +255,7 @@ func TestOwnAssumptionIsNotInTheWay(t *testing.T) {
 	d.node("a", card("G0", 24576))
 	d.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
 	pod := threePhases("p", 20000, 1000, 8000)
-	p, err := podrequest.Read(pod, podrequest.Defaults{})
+	p, err := podrequest.Parse(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,78 +6,70 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
-// Handful is how many reasons a Filter gives at most, whatever the number of nodes: kube-scheduler adds equal
-// ones up and prints them all in one FailedScheduling event.
+// Handful is how many reasons a Filter gives at most, whatever the number of nodes: kube-scheduler adds equal ones up and
+// prints them all in one FailedScheduling event.
 const Handful = 5
 
-const (
-	overQuota = "Exceeded quota"
-	// others stands for the reasons that are left out.
-	others = "Other GPU reasons (kubectl phasegpu why lists them)"
-)
+// others stands for the reasons that are left out.
+const others = "Other GPU reasons (kubectl phasegpu why lists them)"
 
-// Reasons lists what nodes can be refused for, as Count is told.
-func Reasons() []string {
-	return append(append(podrequest.Reasons(), gate.Reasons()...), overQuota)
-}
+// Reasons lists what nodes can be refused for.
+func Reasons() []string { return append(nodefit.Reasons(), gate.Reasons()...) }
 
-// tally is how many nodes were refused for the same.
+// tally is how many nodes were refused for the same reason.
 type tally struct {
-	podrequest.Refusal
+	nodefit.Refusal
 	nodes int
 }
 
-// kind is what is added up.
-func (t *tally) kind() string { return cmp.Or(t.Kind, t.Reason) }
-
-// add up refusals by kind. Of those with numbers in them, which may differ from node to node, the one that
-// misses by least stays.
-func add(refusals []podrequest.Refusal) []tally {
+// addUp counts refusals by reason. Of those whose details differ from node to node, the one that misses by least stays.
+func addUp(refusals []nodefit.Refusal) []tally {
 	var sum []tally
 	for i := range refusals {
 		r := &refusals[i]
-		if r.Reason == "" {
+		if !r.Refused() {
 			continue
 		}
-		kind := cmp.Or(r.Kind, r.Reason)
-		at := slices.IndexFunc(sum, func(t tally) bool { return t.kind() == kind }) // there are few
+		at := slices.IndexFunc(sum, func(t tally) bool { return t.Reason == r.Reason }) // there are few
 		if at < 0 {
 			sum = append(sum, tally{Refusal: *r, nodes: 1})
 			continue
 		}
 		t := &sum[at]
 		t.nodes++
-		if cmp.Or(cmp.Compare(r.Misses, t.Misses), cmp.Compare(r.Reason, t.Reason)) < 0 {
+		if cmp.Or(cmp.Compare(r.Misses, t.Misses), cmp.Compare(r.Detail, t.Detail)) < 0 {
 			t.Refusal = *r
 		}
 	}
 	return sum
 }
 
-// told returns the reasons that are given for a pod, by kind: all if they are a handful; else those that may pass before
-// those that last, the more nodes the sooner, and one for the rest. What the pod itself excludes is told of all nodes alike.
-func told(sum []tally, p *podrequest.Pod) map[string]string {
+// sentences returns what is said for each reason: all of them if they are a handful; else those that may pass before
+// those that last, those of most nodes first, and one sentence for the rest. What the pod's own selectors exclude is said
+// with the selectors.
+func sentences(sum []tally, r *podrequest.Request) map[string]string {
 	slices.SortFunc(sum, func(a, b tally) int {
 		switch {
-		case a.Lasting != b.Lasting && b.Lasting:
+		case a.Lasting == b.Lasting:
+			return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.Reason, b.Reason))
+		case b.Lasting:
 			return -1
-		case a.Lasting != b.Lasting:
-			return 1
 		}
-		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.Reason, b.Reason))
+		return 1
 	})
-	told := make(map[string]string, len(sum))
-	for i, t := range sum {
-		told[t.kind()] = t.Reason
+	said := make(map[string]string, len(sum))
+	for i := range sum {
+		said[sum[i].Reason] = sum[i].String()
 		if len(sum) > Handful && i >= Handful-1 {
-			told[t.kind()] = others
+			said[sum[i].Reason] = others
 		}
 	}
-	if excluded := placement.NotSelected.String(); told[excluded] == excluded {
-		told[excluded] += ": " + p.Selectors()
+	if excluded := placement.NotSelected.String(); said[excluded] == excluded {
+		said[excluded] += ": " + r.Selectors()
 	}
-	return told
+	return said
 }

@@ -7,33 +7,34 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // Claims are the pods that come before one pod, by the nodes to which they were nominated. The zero Claims are none.
 type Claims struct {
-	pods   map[string][]*podrequest.Pod // the first first; also some who do not come before the pod
-	pod    *podrequest.Pod              // nil for nobody, before whom all of them come
-	ending []string                     // UIDs of pods that are being deleted
+	pods   map[string][]*podrequest.Request // the first first; also some who do not come before the pod
+	pod    *podrequest.Request              // nil for nobody, before whom all of them come
+	ending []string                         // UIDs of pods that are being deleted
 }
 
 // Before returns those of the claims that come before a pod, of which all must be here who are of its priority or a
 // higher one. Of two pods of the same priority that are nominated to one node, only one comes before the other, or both
 // would wait for ever. It shares what it can: there may be thousands nominated, and each is asked about.
-func (c Claims) Before(p *podrequest.Pod) Claims {
+func (c Claims) Before(p *podrequest.Request) Claims {
 	c.pod = p
 	return c
 }
 
 // On returns those who were nominated to a node, the first first.
-func (c Claims) On(node string) []*podrequest.Pod {
+func (c Claims) On(node string) []*podrequest.Request {
 	all, p := c.pods[node], c.pod
 	if p == nil {
 		return all
 	}
-	itself := func(q *podrequest.Pod) bool { return q.UID == p.UID }
+	itself := func(q *podrequest.Request) bool { return q.UID == p.UID }
 	own := p.Nominated == node || p.Nominated == "" && slices.ContainsFunc(all, itself) // since the pod was read
-	behind := func(q *podrequest.Pod) bool {
+	behind := func(q *podrequest.Request) bool {
 		return itself(q) || own && q.Priority == p.Priority && p.UID < q.UID
 	}
 	if !slices.ContainsFunc(all, behind) {
@@ -44,9 +45,9 @@ func (c Claims) On(node string) []*podrequest.Pod {
 
 // Without returns the claims as they would be if pods of these UIDs were gone.
 func (c Claims) Without(uids ...string) Claims {
-	rest := make(map[string][]*podrequest.Pod, len(c.pods))
+	rest := make(map[string][]*podrequest.Request, len(c.pods))
 	for node, pods := range c.pods {
-		rest[node] = slices.DeleteFunc(slices.Clone(pods), func(p *podrequest.Pod) bool { return slices.Contains(uids, p.UID) })
+		rest[node] = slices.DeleteFunc(slices.Clone(pods), func(p *podrequest.Request) bool { return slices.Contains(uids, p.UID) })
 	}
 	c.pods = rest
 	return c
@@ -59,7 +60,7 @@ func (c Claims) View(s *placement.Scratch, v *ledger.View) *ledger.View {
 
 // Claim is what a nominated pod is going to hold of its node.
 type Claim struct {
-	Pod  *podrequest.Pod
+	Pod  *podrequest.Request
 	Peak phase.Reservation
 }
 
@@ -72,11 +73,10 @@ func (c Claims) Of(s *placement.Scratch, v *ledger.View) []Claim {
 	rest := v.Without(c.ending...)
 	var claims []Claim
 	for _, q := range c.On(v.Name) {
-		allocation, refusal := q.Place(s, Beside(rest, claims))
-		if refusal.Reason != "" {
+		if _, refusal := nodefit.Fit(s, q, Beside(rest, claims), "", nil); refusal.Refused() {
 			continue
 		}
-		if peak, err := q.Placement.Classes.Reserved(allocation, 0); err == nil {
+		if peak, err := q.Placement.Classes.Reserved(s.Allocation(), 0); err == nil {
 			claims = append(claims, Claim{q, peak})
 		}
 	}

@@ -29,8 +29,8 @@ type Set struct {
 	Ended    func(node string)     // told when nobody keeps something of a node any more who did
 
 	mu     sync.RWMutex
-	pods   map[string]*podrequest.Pod // by UID
-	ending map[string]bool            // by UID
+	pods   map[string]*podrequest.Request // by UID
+	ending map[string]bool                // by UID
 	synced func() bool
 }
 
@@ -67,7 +67,7 @@ func (s *Set) Synced() bool {
 
 // Observe is told of a pod: whether it is nominated, it says itself.
 func (s *Set) Observe(pod *corev1.Pod) {
-	p, err := podrequest.Read(pod, s.Defaults)
+	p, err := podrequest.Parse(pod, s.Defaults)
 	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || kube.Status(pod).Terminal {
 		s.forget(string(pod.UID)) // of a pod that cannot be read its own Filter tells
 		return
@@ -75,7 +75,7 @@ func (s *Set) Observe(pod *corev1.Pod) {
 	s.mu.Lock()
 	before := s.pods[p.UID]
 	if s.pods == nil {
-		s.pods = map[string]*podrequest.Pod{}
+		s.pods = map[string]*podrequest.Request{}
 	}
 	s.pods[p.UID] = p
 	s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Set) Has(uid string) bool {
 }
 
 // Before returns the claims of those who come before a pod.
-func (s *Set) Before(p *podrequest.Pod) Claims { return s.From(p.Priority).Before(p) }
+func (s *Set) Before(p *podrequest.Request) Claims { return s.From(p.Priority).Before(p) }
 
 // From returns the claims of all who are of a priority or a higher one.
 func (s *Set) From(priority int32) Claims {
@@ -135,7 +135,7 @@ func (s *Set) From(priority int32) Claims {
 			continue
 		}
 		if c.pods == nil {
-			c.pods = map[string][]*podrequest.Pod{}
+			c.pods = map[string][]*podrequest.Request{}
 		}
 		c.pods[q.Nominated] = append(c.pods[q.Nominated], q)
 	}
@@ -143,7 +143,7 @@ func (s *Set) From(priority int32) Claims {
 		return c
 	}
 	for _, pods := range c.pods {
-		slices.SortFunc(pods, func(a, b *podrequest.Pod) int {
+		slices.SortFunc(pods, func(a, b *podrequest.Request) int {
 			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.UID, b.UID))
 		})
 	}

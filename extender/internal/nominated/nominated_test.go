@@ -20,6 +20,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
@@ -95,12 +96,12 @@ func TestClaims(t *testing.T) {
 			}
 			var scratch placement.Scratch
 			fits := func(mib int64) bool {
-				p, err := podrequest.Read(pod("p", 100, test.own, 1, mib), podrequest.Defaults{})
+				p, err := podrequest.Parse(pod("p", 100, test.own, 1, mib), podrequest.Defaults{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, refusal := p.Place(&scratch, s.Before(p).View(&scratch, book.Node("n")))
-				return refusal.Reason == ""
+				_, refusal := nodefit.Fit(&scratch, p, s.Before(p).View(&scratch, book.Node("n")), "", nil)
+				return !refusal.Refused()
 			}
 			if test.left > 0 && !fits(test.left) || fits(max(test.left, 0)+1) {
 				t.Errorf("%v with %d MiB, %v with one more", fits(test.left), test.left, fits(max(test.left, 0)+1))
@@ -111,7 +112,7 @@ func TestClaims(t *testing.T) {
 
 // Of no set, for a node that the books do not know, and of a device that is gone there are no claims.
 func TestNoClaims(t *testing.T) {
-	p, err := podrequest.Read(pod("p", 100, "", 1, 1), podrequest.Defaults{})
+	p, err := podrequest.Parse(pod("p", 100, "", 1, 1), podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +138,7 @@ func TestNominatedSinceItWasRead(t *testing.T) {
 		s.Observe(pod(uid, 100, "n", 1, 1))
 	}
 	for uid, want := range map[string]int{"a": 0, "b": 1} {
-		p, err := podrequest.Read(pod(uid, 100, "", 1, 1), podrequest.Defaults{})
+		p, err := podrequest.Parse(pod(uid, 100, "", 1, 1), podrequest.Defaults{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +214,7 @@ func TestRun(t *testing.T) {
 	}
 	<-watching
 	await.Until(t, "the nominated pod is known", s.Synced)
-	p, err := podrequest.Read(pod("p", 100, "", 1, 1), podrequest.Defaults{})
+	p, err := podrequest.Parse(pod("p", 100, "", 1, 1), podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

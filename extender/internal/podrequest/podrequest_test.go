@@ -17,7 +17,7 @@ func TestShape(t *testing.T) {
 				Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")},
 			}}}},
 		}
-		p, err := Read(pod, Defaults{})
+		p, err := Parse(pod, Defaults{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestAlone(t *testing.T) {
 		if alignment != "" {
 			pod.Annotations = map[string]string{"hami.io/numa-alignment": alignment}
 		}
-		if p, err := Read(pod, Defaults{}); err != nil || p.Alone != want {
+		if p, err := Parse(pod, Defaults{}); err != nil || p.Alone != want {
 			t.Errorf("%q: alone %v (%v), want %v", alignment, p.Alone, err, want)
 		}
 	}

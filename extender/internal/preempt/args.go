@@ -9,8 +9,10 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
-// read reads the pod and, by node, the victims that kube-scheduler would evict there.
-func (p *Preempt) read(args *extenderv1.ExtenderPreemptionArgs) (*podrequest.Pod, map[string]*extenderv1.MetaVictims, error) {
+// parse parses the pod and returns, by node, the victims that kube-scheduler would evict there.
+func (p *Preempt) parse(
+	args *extenderv1.ExtenderPreemptionArgs,
+) (*podrequest.Request, map[string]*extenderv1.MetaVictims, error) {
 	if args.Pod == nil {
 		return nil, nil, errors.New("the request has no Pod")
 	}
@@ -34,14 +36,14 @@ func (p *Preempt) read(args *extenderv1.ExtenderPreemptionArgs) (*podrequest.Pod
 			}
 		}
 	}
-	pod, err := podrequest.Read(args.Pod, p.Defaults)
+	r, err := podrequest.Parse(args.Pod, p.Defaults)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pod %s/%s: %w", args.Pod.Namespace, args.Pod.Name, err)
 	}
-	return pod, asked, nil
+	return r, asked, nil
 }
 
-// meta names the victims of a scheduler that was not told nodeCacheCapable.
+// meta names the victims that a scheduler without nodeCacheCapable sends as whole pods.
 func meta(whole map[string]*extenderv1.Victims) (map[string]*extenderv1.MetaVictims, error) {
 	asked := make(map[string]*extenderv1.MetaVictims, len(whole))
 	for node, victims := range whole {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
@@ -38,43 +39,41 @@ type Preempt struct {
 func (p *Preempt) Preempt(
 	_ context.Context, args *extenderv1.ExtenderPreemptionArgs,
 ) (*extenderv1.ExtenderPreemptionResult, error) {
-	pod, victims, err := p.read(args)
+	r, victims, err := p.parse(args)
 	if err != nil {
 		return nil, err
 	}
-	if !pod.Devices {
+	if !r.Devices {
 		return &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: victims}, nil
 	}
 	result := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
 	var scratch placement.Scratch
-	shut, claims := p.Gate.Refusals(), p.Nominated.Before(pod)
+	shut, ahead := p.Gate.Refusals(), p.Nominated.Before(r)
 	for node, given := range victims {
-		if _, refused := shut[node]; refused || len(given.Pods) == 0 {
+		if len(given.Pods) == 0 {
 			continue
 		}
-		gone := []string{pod.UID} // it may be assumed on a node
+		gone := quotasWithout{p.Book, []string{r.UID}} // it may be assumed on a node
 		for _, v := range given.Pods {
-			gone = append(gone, v.UID)
+			gone.uids = append(gone.uids, v.UID)
 		}
-		if p.fits(&scratch, pod, gone, claims.View(&scratch, p.Book.Node(node).Without(gone...))) {
+		v := ahead.View(&scratch, p.Book.Node(node).Without(gone.uids...))
+		over := nodefit.CheckQuota(r, gone)
+		_, refusal := nodefit.Fit(&scratch, r, v, shut[node], gone)
+		if !over.Refused() && !refusal.Refused() {
 			result.NodeNameToMetaVictims[node] = given
 		}
 	}
 	return result, nil
 }
 
-// fits reports whether the pod fits on a node, and into its namespace's quotas once the pods that are gone are.
-func (p *Preempt) fits(s *placement.Scratch, pod *podrequest.Pod, gone []string, v *ledger.View) bool {
-	allocation, refusal := pod.Place(s, v)
-	if refusal.Reason != "" {
-		return false
-	}
-	charges := pod.Charges
-	if !pod.Settled {
-		var err error
-		if charges, err = pod.Totals(allocation); err != nil {
-			return false
-		}
-	}
-	return p.Book.CheckQuotaWithout(pod.Namespace, gone, pod.Ledger.Scope, charges) == nil
+// quotasWithout are a namespace's quotas as they would be without pods of these UIDs.
+type quotasWithout struct {
+	book Book
+	uids []string
+}
+
+// CheckQuota implements nodefit.Quotas.
+func (q quotasWithout) CheckQuota(namespace, _ string, s ledger.Scope, charges map[string]ledger.Charge) error {
+	return q.book.CheckQuotaWithout(namespace, q.uids, s, charges)
 }

@@ -225,12 +225,12 @@ func TestAnswersAreRight(t *testing.T) {
 			}
 		}
 		pod := gpu("p", int64(r.Intn(3))*8000, int64(1+r.Intn(5))*4000)
-		p, err := podrequest.Read(pod, podrequest.Defaults{})
+		p, err := podrequest.Parse(pod, podrequest.Defaults{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := ""
-		if _, refusal := p.Place(&placement.Scratch{}, rest.book.Node("n")); refusal.Reason == "" {
+		if _, reason := placement.Fit(rest.book.Node("n").Placement(), p.Placement); reason == placement.Fits {
 			want = strings.Join(given, " ")
 			answers[1]++
 		} else {

@@ -11,12 +11,13 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // crowd is a shop whose nodes are full, and so many pods that were refused on all of them. Each node holds
 // ten pods of 1000 MiB, "h<node>-<k>".
-func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*shop, []string, map[string]*podrequest.Pod) {
+func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*shop, []string, map[string]*podrequest.Request) {
 	tb.Helper()
 	var names []string
 	for i := range nodes {
@@ -29,7 +30,7 @@ func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*shop, []stri
 			s.hold(fmt.Sprintf("h%d-%d", n, k), node, 1000)
 		}
 	}
-	all := map[string]*podrequest.Pod{}
+	all := map[string]*podrequest.Request{}
 	for i := range pods {
 		p := wants(fmt.Sprint("p", i), mib(i))
 		all[p.Name] = p
@@ -40,7 +41,7 @@ func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*shop, []stri
 
 // settle has everything answered that was nudged, as kube-scheduler would: each pod is tried again and, if it
 // fits, bound. It returns who was nudged.
-func (s *shop) settle(all map[string]*podrequest.Pod, nodes []string) (nudged []string) {
+func (s *shop) settle(all map[string]*podrequest.Request, nodes []string) (nudged []string) {
 	for s.run() || len(s.nudged) > 0 {
 		now := s.nudged
 		s.nudged = nil
@@ -128,7 +129,7 @@ func TestCrowdAtRandom(t *testing.T) {
 	}
 	for _, p := range s.pods {
 		for _, n := range names {
-			if _, refusal := p.pod.Place(&placement.Scratch{}, s.book.Node(n)); refusal.Reason == "" {
+			if fits(p.pod, s.book.Node(n)) {
 				t.Fatalf("%s waits and fits on %s", p.pod.Name, n)
 			}
 		}
@@ -140,10 +141,10 @@ func TestCrowdAtRandom(t *testing.T) {
 func TestHugeSelectorsAreBounded(t *testing.T) {
 	s := newShop("n")
 	s.hold("h", "n", 10000)
-	huge := func(name string) *podrequest.Pod {
+	huge := func(name string) *podrequest.Request {
 		p := wants(name, 1000)
 		p.Placement.Selector.UseUUIDs = []string{string(make([]byte, 1<<18))}
-		p.Text = 1 << 18
+		p.SelectorBytes = 1 << 18
 		return p
 	}
 	before := heap()
@@ -222,23 +223,23 @@ func BenchmarkPass(b *testing.B) {
 }
 
 // try is a Filter and a Bind of a pod on the nodes.
-func (s *shop) try(p *podrequest.Pod, nodes []string) {
-	mark := s.Begin()
+func (s *shop) try(p *podrequest.Request, nodes []string) {
+	mark := s.FilterStarts()
 	for _, n := range nodes {
 		facts := p.Ledger
 		facts.Node = n
 		_, _, err := s.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
-			a, refusal := p.Place(&placement.Scratch{}, v)
-			if refusal.Reason != "" {
+			var scratch placement.Scratch
+			if _, refusal := nodefit.Fit(&scratch, p, v, "", nil); refusal.Refused() {
 				return nil, errors.New(refusal.Reason)
 			}
-			return a, nil
+			return scratch.Allocation(), nil
 		})
 		if err == nil {
-			s.End(mark, p, nil)
+			s.FilterEnds(mark, p, nil)
 			s.Forget(p.UID) // the watch shows it bound
 			return
 		}
 	}
-	s.End(mark, p, nodes)
+	s.FilterEnds(mark, p, nodes)
 }

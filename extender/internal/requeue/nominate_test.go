@@ -25,9 +25,9 @@ func nominatedPod(name, node string, mib int64) *corev1.Pod {
 	return p
 }
 
-func read(t *testing.T, pod *corev1.Pod) *podrequest.Pod {
+func read(t *testing.T, pod *corev1.Pod) *podrequest.Request {
 	t.Helper()
-	p, err := podrequest.Read(pod, podrequest.Defaults{})
+	p, err := podrequest.Parse(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,16 +35,14 @@ func read(t *testing.T, pod *corev1.Pod) *podrequest.Pod {
 }
 
 // filter is Filter's own look at a node, which remembers a pod that it refuses.
-func (s *shop) filter(t *testing.T, p *podrequest.Pod, node string) (fits bool) {
+func (s *shop) filter(t *testing.T, p *podrequest.Request, node string) bool {
 	t.Helper()
-	var scratch placement.Scratch
-	mark := s.Begin()
-	_, refusal := p.Place(&scratch, s.kept.Before(p).View(&scratch, s.book.Node(node)))
-	if refusal.Reason == "" {
-		s.End(mark, p, nil)
+	mark := s.FilterStarts()
+	if fits(p, s.kept.Before(p).View(&placement.Scratch{}, s.book.Node(node))) {
+		s.FilterEnds(mark, p, nil)
 		return true
 	}
-	s.End(mark, p, []string{node})
+	s.FilterEnds(mark, p, []string{node})
 	return false
 }
 

@@ -48,7 +48,7 @@ func NewNudger(pods corev1client.PodsGetter, now func() time.Time, done func(uid
 }
 
 // Nudge has the pod nudged soon, once however often it is asked for meanwhile.
-func (n *Nudger) Nudge(p *podrequest.Pod) { n.queue.Add(nudge{p.Namespace, p.Name, p.UID}) }
+func (n *Nudger) Nudge(p *podrequest.Request) { n.queue.Add(nudge{p.Namespace, p.Name, p.UID}) }
 
 // Run nudges until the context ends.
 func (n *Nudger) Run(ctx context.Context) {

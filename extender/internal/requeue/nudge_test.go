@@ -72,7 +72,7 @@ func TestNudge(t *testing.T) {
 			}
 			results := make(chan string, 10)
 			n := NewNudger(client.CoreV1(), func() time.Time { return time.UnixMilli(1700000000123) }, func(uid, r string) { results <- uid + " " + r }, zap.NewNop())
-			p := &podrequest.Pod{Namespace: "ns", Name: "p", UID: "u"}
+			p := &podrequest.Request{Namespace: "ns", Name: "p", UID: "u"}
 			n.Nudge(p)
 			n.Nudge(p) // once is enough
 			ctx, cancel := context.WithCancel(t.Context())
@@ -117,9 +117,9 @@ func TestSlowNudge(t *testing.T) {
 	}
 	results := make(chan string, 100)
 	n := NewNudger(client.CoreV1(), time.Now, func(uid, r string) { results <- uid + " " + r }, zap.NewNop())
-	n.Nudge(&podrequest.Pod{Namespace: "ns", Name: "slow", UID: "slow"})
+	n.Nudge(&podrequest.Request{Namespace: "ns", Name: "slow", UID: "slow"})
 	for i := range 20 {
-		n.Nudge(&podrequest.Pod{Namespace: "ns", Name: fmt.Sprint("p", i), UID: fmt.Sprint("p", i)})
+		n.Nudge(&podrequest.Request{Namespace: "ns", Name: fmt.Sprint("p", i), UID: fmt.Sprint("p", i)})
 	}
 	go n.Run(t.Context())
 	for range 20 {

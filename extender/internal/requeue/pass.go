@@ -10,6 +10,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
@@ -98,7 +99,7 @@ type scope struct {
 
 // claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
 // until it is bound, of which its watch tells.
-func (t *trial) claims(p *podrequest.Pod) nominated.Claims {
+func (t *trial) claims(p *podrequest.Request) nominated.Claims {
 	kept, known := t.kept[p.Priority]
 	if !known {
 		kept = t.nominated.From(p.Priority)
@@ -113,7 +114,7 @@ type before struct {
 	uid      string // of a pod that is nominated itself, or was when it was refused
 }
 
-func (t *trial) beforeWhom(p *podrequest.Pod) before {
+func (t *trial) beforeWhom(p *podrequest.Request) before {
 	at := before{priority: p.Priority}
 	if p.Nominated != "" || t.nominated.Has(p.UID) {
 		at.uid = p.UID
@@ -136,7 +137,7 @@ type memo struct {
 	checked int  // takes when they had, and one more
 }
 
-func scopeOf(p *podrequest.Pod) scope { return scope{p.Namespace, p.Ledger.Scope} }
+func scopeOf(p *podrequest.Request) scope { return scope{p.Namespace, p.Ledger.Scope} }
 
 // keep takes for a nudged pod the room that it was nudged for.
 func (t *trial) keep(c *claim) {
@@ -148,7 +149,7 @@ func (t *trial) keep(c *claim) {
 
 // survive, deferred, has a panic over one pod cost that pod its nudge, and not the others theirs or the process its
 // life. It is not tried again before it has been refused again.
-func (t *trial) survive(p *podrequest.Pod) {
+func (t *trial) survive(p *podrequest.Request) {
 	if cause := recover(); cause != nil {
 		t.log.Error("panic: the pod waits for kube-scheduler's flush", zap.Stringer("pod", p), zap.Any("panic", cause), zap.Stack("stack"))
 		t.Forget(p.UID)
@@ -165,8 +166,9 @@ func (t *trial) fits(p *refused, nodes set) string {
 		m = &memo{}
 		t.kinds[k] = m
 	}
-	if p.pod.Settled && !m.over && m.checked != t.takes+1 {
-		m.over, m.checked = !t.quota(p.pod, p.pod.Charges), t.takes+1
+	if p.pod.ChargesKnown && !m.over && m.checked != t.takes+1 {
+		over := nodefit.CheckQuota(p.pod, t)
+		m.over, m.checked = over.Refused(), t.takes+1
 	}
 	if m.over {
 		return "" // on whatever node
@@ -184,22 +186,19 @@ func (t *trial) fits(p *refused, nodes set) string {
 }
 
 // place has a pod take its place on a node, if it fits there.
-func (t *trial) place(p *podrequest.Pod, node string) bool {
+func (t *trial) place(p *podrequest.Request, node string) bool {
 	t.tries++
 	v := t.view(node)
 	// What is kept is decided by the books alone, as in Filter.
-	a, refusal := p.Place(&t.scratch, nominated.Beside(v, t.claims(p).Of(&t.scratch, t.book.Node(node))))
-	if refusal.Reason != "" || t.room[node] <= 0 {
+	v = nominated.Beside(v, t.claims(p).Of(&t.scratch, t.book.Node(node)))
+	gate := ""
+	if t.room[node] <= 0 {
+		gate = "full"
+	}
+	if _, refusal := nodefit.Fit(&t.scratch, p, v, gate, t); refusal.Refused() {
 		return false
 	}
-	charges := p.Charges // held to the quota already
-	if !p.Settled {
-		var err error
-		if charges, err = p.Totals(a); err != nil || !t.quota(p, charges) {
-			return false
-		}
-	}
-	t.take(p, v, a, charges)
+	t.take(p, node)
 	return true
 }
 
@@ -217,44 +216,45 @@ func (t *trial) view(node string) *ledger.View {
 	return v
 }
 
-// quota checks the charges together with those of the pods nudged before in the same scope.
-func (t *trial) quota(p *podrequest.Pod, charges map[string]ledger.Charge) bool {
+// CheckQuota implements nodefit.Quotas: it adds what the pods nudged before are charged in the same scope.
+func (t *trial) CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error {
 	sum := map[string]ledger.Charge{}
 	for family, c := range charges {
-		total, err := c.Add(t.taken[scopeOf(p)][family])
+		total, err := c.Add(t.taken[scope{namespace, s}][family])
 		if err != nil {
-			return false
+			return err
 		}
 		sum[family] = total
 	}
-	if t.book.CheckQuota(p.Namespace, p.UID, p.Ledger.Scope, sum) != nil {
-		t.short[p.Namespace] = true
-		return false
+	err := t.book.CheckQuota(namespace, uid, s, sum)
+	if err != nil {
+		t.short[namespace] = true
 	}
-	return true
+	return err
 }
 
-func (t *trial) take(p *podrequest.Pod, v *ledger.View, a device.Allocation, charges map[string]ledger.Charge) {
+// take has a pod that fits on a node hold its place there, and its charges.
+func (t *trial) take(p *podrequest.Request, node string) {
+	reserved, err := p.Placement.Classes.Reserved(t.scratch.Allocation(), 0)
+	if err != nil {
+		return // an allocation that fits has none
+	}
 	t.takes++
-	t.room[v.Name]--
+	t.room[node]--
 	s := scopeOf(p)
 	if t.taken[s] == nil {
 		t.taken[s] = map[string]ledger.Charge{}
 	}
-	for family, c := range charges {
-		if sum, err := t.taken[s][family].Add(c); err == nil { // quota has added it up before
-			t.taken[s][family] = sum
+	for _, total := range reserved.Totals {
+		if sum, err := t.taken[s][total.Family].Add(total.Charge); err == nil { // CheckQuota has added it up before
+			t.taken[s][total.Family] = sum
 		}
 	}
-	reserved, err := p.Placement.Classes.Reserved(a, 0)
-	if err != nil {
-		return // Place never returns such an allocation
-	}
+	v := t.nodes[node]
 	for _, h := range reserved.Devices {
 		i := slices.IndexFunc(v.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
 		if sum, err := v.Held[i].Add(h.Amount); err == nil {
-			v.Held[i].Amount = sum
-			v.Held[i].Exclusive = v.Held[i].Exclusive || h.Exclusive
+			v.Held[i] = device.Usage{Amount: sum, Exclusive: v.Held[i].Exclusive || h.Exclusive}
 		}
 	}
 }

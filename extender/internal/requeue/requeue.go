@@ -55,8 +55,8 @@ type Nominated interface {
 type Refused struct {
 	book      Book
 	nominated Nominated
-	room      func(node string) int // how many more pods may queue at a node's gate
-	nudge     func(*podrequest.Pod) // must not block
+	room      func(node string) int     // how many more pods may queue at a node's gate
+	nudge     func(*podrequest.Request) // must not block
 	now       func() time.Time
 	after     func(time.Duration, func())
 	log       *zap.Logger
@@ -74,7 +74,7 @@ type Refused struct {
 }
 
 type refused struct {
-	pod   *podrequest.Pod
+	pod   *podrequest.Request
 	since time.Time // of the first refusal in a row
 	last  time.Time
 	nodes set // that refused it
@@ -91,24 +91,24 @@ type claim struct {
 type release struct{ nodes, namespaces map[string]bool }
 
 // New remembers nothing yet. nudge is called for each pod that now fits; it must not block.
-func New(book Book, nominated Nominated, room func(node string) int, nudge func(*podrequest.Pod), now func() time.Time, log *zap.Logger) *Refused {
+func New(book Book, nominated Nominated, room func(node string) int, nudge func(*podrequest.Request), now func() time.Time, log *zap.Logger) *Refused {
 	return &Refused{
 		book: book, nominated: nominated, room: room, nudge: nudge, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, log: log,
 		pods: map[string]*refused{}, claims: map[string]*claim{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// Begin marks the moment before a Filter reads the books.
-func (r *Refused) Begin() (mark int) {
+// FilterStarts marks the moment before a Filter reads the ledger.
+func (r *Refused) FilterStarts() (mark int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.open++
 	return len(r.missed)
 }
 
-// End takes what a Filter decided: nodes are those that refused the pod, nil when one took it. What was
-// released since Begin counts as released after the refusal.
-func (r *Refused) End(mark int, p *podrequest.Pod, nodes []string) {
+// FilterEnds takes what a Filter decided: nodes are those that refused the pod, nil when one took it. What was
+// released since FilterStarts counts as released after the refusal.
+func (r *Refused) FilterEnds(mark int, p *podrequest.Request, nodes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if nodes == nil {
@@ -126,7 +126,7 @@ func (r *Refused) End(mark int, p *podrequest.Pod, nodes []string) {
 	}
 }
 
-func (r *Refused) remember(p *podrequest.Pod, nodes []string) {
+func (r *Refused) remember(p *podrequest.Request, nodes []string) {
 	now := r.now()
 	since := now
 	if known := r.pods[p.UID]; known != nil {
@@ -147,16 +147,16 @@ func (r *Refused) remember(p *podrequest.Pod, nodes []string) {
 }
 
 // has reports whether there is space for one more pod.
-func (r *Refused) has(p *podrequest.Pod) bool {
+func (r *Refused) has(p *podrequest.Request) bool {
 	return len(r.pods) < Most && (long(p) == 0 || r.text+long(p) <= MostText)
 }
 
 // long is what a pod counts towards MostText.
-func long(p *podrequest.Pod) int {
-	if p.Text <= Short {
+func long(p *podrequest.Request) int {
+	if p.SelectorBytes <= Short {
 		return 0
 	}
-	return p.Text
+	return p.SelectorBytes
 }
 
 func (r *Refused) drop(uid string) {

@@ -14,6 +14,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
@@ -38,7 +39,7 @@ func newShop(nodes ...string) *shop {
 		}}})
 	}
 	s.kept = &nominated.Set{Booked: func(uid string) bool { return s.book.Pod(uid) != nil }, Ended: func(node string) { s.Released(node, "") }}
-	s.Refused = New(s.book, s.kept, func(string) int { return s.gate }, func(p *podrequest.Pod) {
+	s.Refused = New(s.book, s.kept, func(string) int { return s.gate }, func(p *podrequest.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.nudged = append(s.nudged, p.Name)
@@ -60,19 +61,25 @@ func (s *shop) leave(name string) {
 	s.Observe(d)
 }
 
-func wants(name string, mib int64) *podrequest.Pod {
-	return &podrequest.Pod{
-		UID: name, Namespace: "ns", Name: name, Devices: true, Settled: true, Shape: fmt.Sprint(mib),
+func wants(name string, mib int64) *podrequest.Request {
+	return &podrequest.Request{
+		UID: name, Namespace: "ns", Name: name, Devices: true, ChargesKnown: true, Shape: fmt.Sprint(mib),
 		Charges:   map[string]ledger.Charge{"NVIDIA": {Devices: 1, MemoryMiB: mib}},
 		Ledger:    ledger.Pod{UID: name, Namespace: "ns", Name: name, Classes: phase.Pod{phase.App}},
 		Placement: &placement.Pod{Classes: phase.Pod{phase.App}, Requests: []device.Request{{Family: "NVIDIA", Devices: 1, MemoryMiB: mib}}},
 	}
 }
 
+// fits reports whether a pod fits on a node.
+func fits(p *podrequest.Request, v *ledger.View) bool {
+	_, refusal := nodefit.Fit(&placement.Scratch{}, p, v, "", nil)
+	return !refusal.Refused()
+}
+
 // refuse is a Filter that refuses a pod.
-func (s *shop) refuse(p *podrequest.Pod, nodes ...string) {
+func (s *shop) refuse(p *podrequest.Request, nodes ...string) {
 	s.now = s.now.Add(time.Millisecond)
-	s.End(s.Begin(), p, nodes)
+	s.FilterEnds(s.FilterStarts(), p, nodes)
 }
 
 // run does the pass that is due, if one is.
@@ -113,15 +120,15 @@ func TestReleaseDuringFilter(t *testing.T) {
 	s := newShop("n")
 	s.hold("h", "n", 8000)
 	p := wants("p", 6000)
-	mark := s.Begin()
-	if _, refusal := p.Place(&placement.Scratch{}, s.book.Node("n")); refusal.Reason == "" {
+	mark := s.FilterStarts()
+	if fits(p, s.book.Node("n")) {
 		t.Fatal("fits")
 	}
 	s.leave("h")
 	if s.run() {
 		t.Error("a pass for nobody")
 	}
-	s.End(mark, p, []string{"n"})
+	s.FilterEnds(mark, p, []string{"n"})
 	s.want(t, "p")
 }
 
@@ -131,15 +138,15 @@ func TestReleasesDuringOverlappingFilters(t *testing.T) {
 	s.hold("ha", "a", 8000)
 	s.hold("hb", "b", 8000)
 	p, q, r := wants("p", 6000), wants("q", 6000), wants("r", 6000)
-	mp := s.Begin()
+	mp := s.FilterStarts()
 	s.leave("ha")
-	mq := s.Begin()
-	s.End(mp, p, []string{"a"}) // read a before the release
+	mq := s.FilterStarts()
+	s.FilterEnds(mp, p, []string{"a"}) // read a before the release
 	s.leave("hb")
-	mr := s.Begin()
-	s.End(mq, q, []string{"b"})
+	mr := s.FilterStarts()
+	s.FilterEnds(mq, q, []string{"b"})
 	s.want(t, "p", "q")
-	s.End(mr, r, []string{"a", "b"}) // read after both: whatever refused it, nothing was released since
+	s.FilterEnds(mr, r, []string{"a", "b"}) // read after both: whatever refused it, nothing was released since
 	s.want(t)
 	if s.open != 0 || len(s.missed) != 0 {
 		t.Errorf("%d open, %d noted", s.open, len(s.missed))
@@ -174,7 +181,7 @@ func TestPanicOverOnePod(t *testing.T) {
 	bug.Shape, bug.Placement = "bug", nil
 	nudged := wants("nudged", 1000)
 	nudged.Priority = 1
-	for _, p := range []*podrequest.Pod{bug, nudged, wants("p", 1000)} {
+	for _, p := range []*podrequest.Request{bug, nudged, wants("p", 1000)} {
 		s.refuse(p, "n")
 	}
 	s.leave("h")
@@ -264,7 +271,7 @@ func TestUnsettledCharge(t *testing.T) {
 	s := newShop("n")
 	s.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 4999}}})
 	p := wants("p", 0)
-	p.Settled, p.Charges = false, map[string]ledger.Charge{"NVIDIA": {Devices: 1}}
+	p.ChargesKnown, p.Charges = false, map[string]ledger.Charge{"NVIDIA": {Devices: 1}}
 	p.Placement.Requests[0].MemoryPercent = 50
 	s.refuse(p, "n")
 	s.Released("n", "ns")
@@ -280,7 +287,7 @@ func TestForgotten(t *testing.T) {
 	s.refuse(wants("passed", 1), "n")
 	s.refuse(wants("gone", 1), "n")
 	s.Forget("bound")
-	s.End(s.Begin(), wants("passed", 1), nil)
+	s.FilterEnds(s.FilterStarts(), wants("passed", 1), nil)
 	s.now = s.now.Add(Stale)
 	s.refuse(wants("fresh", 1), "n")
 	s.Released("n", "")
@@ -317,7 +324,7 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	t.Logf("seed %d", seed)
 	nodes := []string{"a", "b", "c"}
 	s := newShop(nodes...)
-	pods := map[string]*podrequest.Pod{}
+	pods := map[string]*podrequest.Request{}
 	var running sync.WaitGroup
 	for i := range 30 {
 		name := fmt.Sprint("h", i)
@@ -340,7 +347,7 @@ func TestNobodyIsLeftBehind(t *testing.T) {
 	}
 	for _, p := range s.pods {
 		for _, n := range nodes {
-			if _, refusal := p.pod.Place(&placement.Scratch{}, s.book.Node(n)); refusal.Reason == "" {
+			if fits(p.pod, s.book.Node(n)) {
 				t.Errorf("%s waits and fits on %s", p.pod.Name, n)
 			}
 		}
@@ -357,7 +364,7 @@ func TestRoomThatANudgedPodDoesNotTake(t *testing.T) {
 		"kube-scheduler has it on other nodes now": func(s *shop) { s.hold("h", "other", 8000); s.refuse(wants("first", 6000), "other") },
 		"kube-scheduler finds no node to ask for":  func(s *shop) { s.later() },
 		"it was bound elsewhere": func(s *shop) {
-			s.End(s.Begin(), wants("first", 6000), nil)
+			s.FilterEnds(s.FilterStarts(), wants("first", 6000), nil)
 			s.hold("first", "other", 6000)
 			s.Forget("first")
 		},
@@ -386,7 +393,7 @@ func TestRoomThatANudgedPodTakes(t *testing.T) {
 	s.refuse(wants("next", 6000), "n")
 	s.leave("h")
 	s.want(t, "first")
-	s.End(s.Begin(), wants("first", 6000), nil)
+	s.FilterEnds(s.FilterStarts(), wants("first", 6000), nil)
 	s.want(t)
 	s.hold("first", "n", 6000)
 	s.Forget("first")

@@ -46,7 +46,7 @@ func (k *kept) observe(pod *corev1.Pod) {
 
 // facing has views be those for a pod.
 func (k *kept) facing(pod *corev1.Pod) {
-	p := &podrequest.Pod{UID: uid(pod), Priority: podrequest.Priority(pod), Nominated: pod.Status.NominatedNodeName}
+	p := &podrequest.Request{UID: uid(pod), Priority: podrequest.Priority(pod), Nominated: pod.Status.NominatedNodeName}
 	k.before, k.views = k.set.Before(p), map[string]view{}
 }
 

@@ -31,14 +31,14 @@ func Clauses(s *placement.Selector) []Clause {
 	return all
 }
 
-// mostTold is how many bytes of an annotation's value are told, quoted: it is its author's to fill, and Filter tells it
-// once for each node.
-const mostTold = 60
+// maxQuoted is how many bytes of an annotation's value String gives, quoted: its author may fill it, and Filter repeats
+// it for each node.
+const maxQuoted = 60
 
-// String gives the annotation and its value, quoted, the end of a long one left out.
+// String gives the annotation and its value, quoted and cut.
 func (c Clause) String() string {
-	told := []byte(c.Annotation + ` "`)
-	most := len(told) + mostTold
+	text := []byte(c.Annotation + ` "`)
+	most := len(text) + maxQuoted
 	for i, v := range c.Values {
 		if i > 0 {
 			v = "," + v
@@ -46,19 +46,19 @@ func (c Clause) String() string {
 		for _, r := range v {
 			quoted := strconv.Quote(string(r))
 			quoted = quoted[1 : len(quoted)-1]
-			if len(told)+len(quoted) > most {
-				return string(told) + `…"`
+			if len(text)+len(quoted) > most {
+				return string(text) + `…"`
 			}
-			told = append(told, quoted...)
+			text = append(text, quoted...)
 		}
 	}
-	return string(append(told, '"'))
+	return string(append(text, '"'))
 }
 
-// Selectors tells the annotations by which the pod selects devices, "" when there are none.
-func (p *Pod) Selectors() string {
+// Selectors lists the annotations by which the pod selects devices, "" when there are none.
+func (r *Request) Selectors() string {
 	var words []string
-	for _, c := range Clauses(&p.Placement.Selector) {
+	for _, c := range Clauses(&r.Placement.Selector) {
 		words = append(words, c.String())
 	}
 	return strings.Join(words, " and ")
