@@ -50,7 +50,7 @@ func BenchmarkRefitDecision(b *testing.B) {
 						u := used[s.UUID]
 						used[s.UUID] = device.Amount{
 							Slots: u.Slots + 1, MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB,
-								Cores: u.Cores + s.Amount.Cores,
+							Cores: u.Cores + s.Amount.Cores,
 						}
 					}
 				}

@@ -183,7 +183,7 @@ func TestRecordIsOtherwiseTheSame(t *testing.T) {
 		},
 		{
 			name: "the whole of a larger card is more than recorded", node: unlike, allowed: "GPU-d",
-				refused: refit.NeedsMore,
+			refused: refit.NeedsMore,
 			pod: pod("p", rt.Container{Class: 'a', Entry: share("GPU-a", 40),
 				Limits: rt.Limits("nvidia.com/gpu", "1")}),
 		},
