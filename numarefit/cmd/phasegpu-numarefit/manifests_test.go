@@ -67,10 +67,12 @@ func TestManifestsReachTheHandler(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"https": o.listen, "metrics": o.healthListen}, ports); diff != "" {
 		t.Errorf("ports (-flags +manifest): %s", diff)
 	}
-	if p := service.Spec.Ports[0]; service.Name != "phasegpu-numarefit" || p.Port != 443 || p.TargetPort.String() != "https" || o.listen != ":8443" {
+	if p := service.Spec.Ports[0]; service.Name != "phasegpu-numarefit" || p.Port != 443 ||
+		p.TargetPort.String() != "https" || o.listen != ":8443" {
 		t.Errorf("Service %s, port %d to %s, listening on %s", service.Name, p.Port, p.TargetPort.String(), o.listen)
 	}
-	if dir := container.VolumeMounts[0].MountPath; filepath.Dir(o.certFile) != dir || filepath.Dir(o.keyFile) != dir || pod.Volumes[0].Secret.SecretName != "phasegpu-numarefit-tls" {
+	if dir := container.VolumeMounts[0].MountPath; filepath.Dir(o.certFile) != dir || filepath.Dir(o.keyFile) != dir ||
+		pod.Volumes[0].Secret.SecretName != "phasegpu-numarefit-tls" {
 		t.Errorf("the certificate is mounted at %s and read from %s and %s", dir, o.certFile, o.keyFile)
 	}
 	if grace := *pod.TerminationGracePeriodSeconds; grace <= int64(o.drain.Seconds())+4 {
@@ -80,7 +82,9 @@ func TestManifestsReachTheHandler(t *testing.T) {
 		t.Error("one replica is none while it is replaced")
 	}
 	from := network.Spec.Ingress[0]
-	if len(from.From) != 1 || from.From[0].PodSelector.MatchLabels["app.kubernetes.io/name"] != "phasegpu-device-plugin" || from.Ports[0].Port.String() != "https" {
+	if len(from.From) != 1 ||
+		from.From[0].PodSelector.MatchLabels["app.kubernetes.io/name"] != "phasegpu-device-plugin" ||
+		from.Ports[0].Port.String() != "https" {
 		t.Errorf("who may connect: %+v", from)
 	}
 }
@@ -102,17 +106,19 @@ func TestManifestsGiveTheLeast(t *testing.T) {
 	load(t, "deployment.yaml", "Deployment", &deployment)
 	pod := deployment.Spec.Template.Spec
 	s := pod.Containers[0].SecurityContext
-	if !*pod.SecurityContext.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem || s.Capabilities.Drop[0] != "ALL" ||
+	if !*pod.SecurityContext.RunAsNonRoot || *s.AllowPrivilegeEscalation || !*s.ReadOnlyRootFilesystem ||
+		s.Capabilities.Drop[0] != "ALL" ||
 		pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Error("the pod is not restricted (Pod Security Standards)")
 	}
 }
 
-// With cert-manager it tells the device plugins its CA: the ConfigMap is there, it is the one that the service is told of
-// and has the rights for, and the CA lies where the certificate does.
+// With cert-manager the service copies its CA for the device plugins: the ConfigMap exists, the flag names it, RBAC
+// allows it, and the CA is mounted beside the certificate.
 func TestManifestsTellTheCA(t *testing.T) {
 	var component struct{ Patches []struct{ Patch string } }
-	if err := yaml.Unmarshal([]byte(read(t, "manifests", "cert-manager", "kustomization.yaml")), &component); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, "manifests", "cert-manager", "kustomization.yaml")),
+		&component); err != nil {
 		t.Fatal(err)
 	}
 	var patch []struct{ Op, Path, Value string }
@@ -131,7 +137,8 @@ func TestManifestsTellTheCA(t *testing.T) {
 	}
 	var role rbacv1.Role
 	load(t, file, "Role", &role)
-	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{o.caName}, Verbs: []string{"get", "update"}}}
+	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"},
+		ResourceNames: []string{o.caName}, Verbs: []string{"get", "update"}}}
 	if diff := cmp.Diff(want, role.Rules); diff != "" || role.Namespace != o.caNamespace {
 		t.Errorf("rules in namespace %s (-want +got):\n%s", role.Namespace, diff)
 	}
@@ -179,22 +186,26 @@ func TestReadmeListsTheReasons(t *testing.T) {
 		}
 		rows = append(rows, fmt.Sprintf("| `%s` | %d | %s | %s |\n", f.Reason, f.Status, again, f.Means))
 	}
-	if want := "| reason | status | again | |\n|---|---|---|---|\n" + strings.Join(rows, "") + "\n"; !strings.Contains(text, want) {
+	if want := "| reason | status | again | |\n|---|---|---|---|\n" + strings.Join(rows,
+		"") + "\n"; !strings.Contains(text, want) {
 		t.Errorf("README.md must have this table:\n%s", want)
 	}
 }
 
 func TestFlags(t *testing.T) {
 	for _, bad := range [][]string{
-		{"--service-account=phasegpu-device-plugin"}, {"--service-account=/x"}, {"--service-account=x/"}, {"--service-account=a/b/c"}, {"--service-account=a:b/c"},
-		{"--ca-configmap=phasegpu-numarefit-ca"}, {"--audience="}, {"--release=never"}, {"--device-policy=random"}, {"extra"}, {"--unknown"},
+		{"--service-account=phasegpu-device-plugin"}, {"--service-account=/x"}, {"--service-account=x/"},
+		{"--service-account=a/b/c"}, {"--service-account=a:b/c"},
+		{"--ca-configmap=phasegpu-numarefit-ca"}, {"--audience="}, {"--release=never"}, {"--device-policy=random"},
+		{"extra"}, {"--unknown"},
 	} {
 		if _, err := parse(bad, io.Discard); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
 	o, err := parse([]string{"--service-account=team/plugin", "--release=hold", "--device-policy=spread"}, io.Discard)
-	if err != nil || o.namespace != "team" || o.serviceAccount != "plugin" || o.defaults.Release.String() != "hold" || o.defaults.DevicePolicy.String() != "spread" || o.audience != refit.Audience {
+	if err != nil || o.namespace != "team" || o.serviceAccount != "plugin" || o.defaults.Release.String() != "hold" ||
+		o.defaults.DevicePolicy.String() != "spread" || o.audience != refit.Audience {
 		t.Errorf("%+v, %v", o, err)
 	}
 }

@@ -3,11 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"flag"
 	"io"
 	"net/http"
@@ -19,65 +15,65 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/phasegpu/phasegpu/gen/await"
+	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
+	"github.com/phasegpu/phasegpu/numarefit/internal/fakeapi"
 )
 
-// apiServer is as much of an API server as one question needs.
+// apiServer is as much of an API server as one request needs.
 type apiServer struct {
-	mu     sync.Mutex
-	away   bool
-	record string
-	events chan string
-	told   string // what became of the ConfigMap, in protobuf
+	mu        sync.Mutex
+	away      bool
+	pod       *corev1.Pod
+	events    chan string
+	configMap string // as written, in protobuf
 }
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	pod := `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"team","name":"p","uid":"u","resourceVersion":"4",
-		"annotations":{"hami.io/numa-alignment":"strict","hami.io/vgpu-devices-allocated":"` + s.record + `"}},
-		"spec":{"nodeName":"n","containers":[{"name":"a","resources":{"limits":{"nvidia.com/gpu":"1","nvidia.com/gpumem":"5"}}}]},"status":{"phase":"Pending"}}`
 	body, _ := io.ReadAll(r.Body)
-	switch {
+	var answer any
+	switch path := r.URL.Path; {
 	case s.away:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case r.URL.Path == "/version":
-		_, _ = io.WriteString(w, `{}`)
-	case r.URL.Path == "/apis/authentication.k8s.io/v1/tokenreviews":
-		_, _ = io.WriteString(w, `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"authenticated":true,"audiences":["phasegpu-numarefit"],
-			"user":{"username":"system:serviceaccount:phasegpu-node:phasegpu-device-plugin","extra":{"authentication.kubernetes.io/pod-name":["x"],
-			"authentication.kubernetes.io/pod-uid":["ux"],"authentication.kubernetes.io/node-name":["n"]}}}}`)
-	case r.URL.Path == "/api/v1/namespaces/phasegpu-node/pods/x":
-		_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x","uid":"ux"},"spec":{"nodeName":"n"}}`)
-	case r.URL.Path == "/api/v1/nodes/n":
-		_, _ = io.WriteString(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n","annotations":{"hami.io/node-nvidia-register":
-			"[{\"id\":\"G\",\"count\":10,\"devmem\":10,\"devcore\":100,\"health\":true},{\"id\":\"H\",\"count\":10,\"devmem\":10,\"devcore\":100,\"health\":true}]"}},
-			"status":{"allocatable":{"nvidia.com/gpu":"20"}}}`)
-	case r.URL.Path == "/api/v1/pods":
-		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[`+pod+`]}`)
-	case r.URL.Path == "/api/v1/namespaces/callers/configmaps/ca":
+	case path == "/version":
+		answer = struct{}{}
+	case path == "/apis/authentication.k8s.io/v1/tokenreviews":
+		spec := authenticationv1.TokenReviewSpec{Token: "good", Audiences: []string{"phasegpu-numarefit"}}
+		answer, _ = fakeapi.New(nil, nil).Create(r.Context(), &authenticationv1.TokenReview{Spec: spec},
+			metav1.CreateOptions{})
+	case path == "/api/v1/namespaces/phasegpu-node/pods/plugin-x":
+		answer = fakeapi.New(nil, nil).Plugin
+	case path == "/api/v1/nodes/n1":
+		answer = rt.Node(rt.Card("G", 10, 10, ""), rt.Card("H", 10, 10, ""))
+	case path == "/api/v1/pods":
+		answer = corev1.PodList{Items: []corev1.Pod{*s.pod}}
+	case path == "/api/v1/namespaces/callers/configmaps/ca":
 		if r.Method == http.MethodPut {
-			s.told = string(body)
+			s.configMap = string(body)
 		}
-		_, _ = io.WriteString(w, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"callers","name":"ca"}}`)
-	case r.Method == http.MethodPatch:
-		var patch struct {
-			Metadata struct{ Annotations map[string]string }
+		answer = corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "callers", Name: "ca"}}
+	case path == "/api/v1/namespaces/team/pods/p":
+		if r.Method == http.MethodPatch {
+			_ = json.Unmarshal(body, s.pod)
 		}
-		_ = json.Unmarshal(body, &patch)
-		s.record = patch.Metadata.Annotations["hami.io/vgpu-devices-allocated"]
-		_, _ = io.WriteString(w, pod)
-	case r.URL.Path == "/api/v1/namespaces/team/pods/p":
-		_, _ = io.WriteString(w, pod)
-	case strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/v1/namespaces/team/events"):
+		answer = s.pod
+	case strings.HasPrefix(path, "/apis/events.k8s.io/v1/namespaces/team/events"):
 		s.events <- string(body)
 		_, _ = w.Write(body)
+		return
 	default:
 		w.WriteHeader(http.StatusForbidden)
 	}
+	_ = json.NewEncoder(w).Encode(answer)
 }
 
 func (s *apiServer) set(change func()) {
@@ -99,7 +95,7 @@ func (l *log) Write(p []byte) (int, error) {
 }
 
 // addresses returns those that are served, "" until there are any.
-func (l *log) addresses() (questions, health string) {
+func (l *log) addresses() (requests, health string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.b.String()) {
@@ -109,17 +105,6 @@ func (l *log) addresses() (questions, health string) {
 		}
 	}
 	return "", ""
-}
-
-func waitFor(t *testing.T, events <-chan string) string {
-	t.Helper()
-	select {
-	case e := <-events:
-		return e
-	case <-time.After(30 * time.Second):
-		t.Fatal("waited 30 s for an event")
-		return ""
-	}
 }
 
 func get(t *testing.T, url string) string {
@@ -136,68 +121,56 @@ func get(t *testing.T, url string) string {
 	return response.Status + " " + string(body)
 }
 
-// From start to end against an API server: ready, the CA told, a container moved, an event on its pod, gone when asked.
+// From start to end against an API server: ready, the CA published, a container moved, an event on its pod.
 func TestRun(t *testing.T) {
 	t.Cleanup(klog.ClearLogger)
-	api := &apiServer{record: "G,NVIDIA,5,0:;", events: make(chan string, 10)}
+	pod := rt.Annotated(rt.Pod("p", rt.Container{Class: 'a', Entry: "G,NVIDIA,5,0:"}), rt.Alignment, "strict")
+	api := &apiServer{pod: pod, events: make(chan string, 10)}
 	listener := httptest.NewServer(api)
 	defer listener.Close()
-	pair := httptest.NewTLSServer(nil) // for its certificate, which is for example.com
-	defer pair.Close()
-	key, err := x509.MarshalPKCS8PrivateKey(pair.TLS.Certificates[0].PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	write := func(name string, text []byte) string {
-		t.Helper()
-		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
+	cert, client := fakeapi.Certificate(t, dir)
+	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"c",
+		"clusters":[{"name":"c","cluster":{"server":"` + listener.URL + `"}}],
+		"contexts":[{"name":"c","context":{"cluster":"c"}}]}`
+	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var written log
 	ended := make(chan error, 1)
-	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate().Raw})
-	write("ca.crt", cert)
 	args := []string{
 		"--listen=127.0.0.1:0", "--health-listen=127.0.0.1:0", "--drain=0", "--ca-configmap=callers/ca",
-		"--tls-cert-file=" + write("tls.crt", cert),
-		"--tls-key-file=" + write("tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})),
-		"--kubeconfig=" + write("kubeconfig", []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",
-			"clusters":[{"name":"c","cluster":{"server":"`+listener.URL+`"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`)),
+		"--tls-cert-file=" + dir + "/tls.crt", "--tls-key-file=" + dir + "/tls.key",
+		"--kubeconfig=" + dir + "/kubeconfig",
 	}
 	go func() { ended <- run(ctx, args, io.Discard, &written) }()
-	var questions, health string
-	await.Until(t, "the ports", func() bool { questions, health = written.addresses(); return questions != "" })
+	var requests, health string
+	await.Until(t, "the ports", func() bool { requests, health = written.addresses(); return requests != "" })
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "200") {
 		t.Errorf("/readyz: %s", got)
 	}
-	await.Until(t, "callers are told the CA", func() (told bool) {
-		api.set(func() { told = strings.Contains(api.told, string(cert)) })
+	await.Until(t, "the CA in the ConfigMap", func() (told bool) {
+		api.set(func() { told = strings.Contains(api.configMap, string(cert)) })
 		return told
 	})
 	api.set(func() { api.away = true })
-	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "503") || !strings.Contains(got, "API server") {
+	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "503") ||
+		!strings.Contains(got, "API server") {
 		t.Errorf("/readyz without the API server: %s", got)
 	}
 	api.set(func() { api.away = false })
 
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Certificate())
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"}}}
-	defer client.CloseIdleConnections()
 	ask := func(allowed string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+questions+"/v1/refit", strings.NewReader(
-			`{"pod":{"namespace":"team","name":"p","uid":"u"},"node":"n","container":{"name":"a","position":0},"family":"NVIDIA","allowed":["`+allowed+`"]}`))
+		text, _ := json.Marshal(rt.Request(pod, 0, allowed))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+requests+refit.Path,
+			bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Authorization", "Bearer t")
+		r.Header.Set("Authorization", "Bearer good")
 		response, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -216,17 +189,29 @@ func TestRun(t *testing.T) {
 		t.Errorf("answer %s", got)
 	}
 	api.set(func() {
-		if api.record != "H,NVIDIA,5,0:;" {
-			t.Errorf("record %q", api.record)
+		if got := pod.Annotations[rt.Record]; got != "H,NVIDIA,5,0:;" {
+			t.Errorf("record %q", got)
 		}
 	})
-	events := waitFor(t, api.events) + waitFor(t, api.events) // in any order, in protobuf
+	var events string // in any order, in protobuf
+	for range 2 {
+		select {
+		case e := <-api.events:
+			events += e
+		case <-time.After(30 * time.Second):
+			t.Fatal("waited 30 s for an event")
+		}
+	}
 	for _, want := range []string{"Refitted", "RefitRefused", "phasegpu-numarefit"} {
 		if !strings.Contains(events, want) {
 			t.Errorf("events %s lack %s", events, want)
 		}
 	}
-	for _, want := range []string{`phasegpu_numarefit_requests_total{reason="",result="moved"} 1`, `phasegpu_numarefit_request_duration_seconds_count{result="refused"} 1`} {
+	for _, want := range []string{
+		`phasegpu_numarefit_requests_total{reason="",result="moved"} 1`,
+		`phasegpu_numarefit_request_duration_seconds_count{result="refused"} 1`,
+		"phasegpu_numarefit_certificate_expiry_timestamp_seconds 3", "go_goroutines",
+	} {
 		if got := get(t, "http://"+health+"/metrics"); !strings.Contains(got, want) {
 			t.Errorf("metrics lack %s", want)
 		}
@@ -238,25 +223,22 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunSaysWhyNot(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Cleanup(klog.ClearLogger)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"--version"}, &out, io.Discard); err != nil || !strings.HasPrefix(out.String(), "phasegpu-numarefit dev") {
-		t.Errorf("%v, %s", err, out.String())
+	if err := run(t.Context(), []string{"--version"}, &out, io.Discard); err != nil {
+		t.Error(err)
 	}
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--log-level=loud"}, "--log-level"},
-		{[]string{"--kubeconfig=/nowhere"}, "/nowhere"},
-		{nil, "--kubeconfig"},
+	if !strings.HasPrefix(out.String(), "phasegpu-numarefit dev") {
+		t.Errorf("version %s", out.String())
+	}
+	for args, want := range map[string]string{
+		"--log-level=loud": "--log-level", "--kubeconfig=/nowhere": "/nowhere", "--audience=x": "--kubeconfig",
+		"--help": flag.ErrHelp.Error(),
 	} {
-		t.Setenv("KUBERNETES_SERVICE_HOST", "")
-		if err := run(t.Context(), test.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v: %v, want %q", test.args, err, test.want)
+		err := run(t.Context(), []string{args}, io.Discard, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
 		}
-	}
-	if err := run(t.Context(), []string{"--help"}, io.Discard, io.Discard); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("--help: %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 // Reads ask for what is true now, and the patch names the pod as it was read and nothing but the record.
@@ -22,7 +24,9 @@ func TestRequestsToTheAPIServer(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		got = append(got, request{r.Method, r.URL.String(), r.Header.Get("Content-Type"), string(body)})
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"team","name":"p","uid":"u","resourceVersion":"8"}}`)
+		_,
+			_ = io.WriteString(w,
+			`{"kind":"Pod","apiVersion":"v1","metadata":{"namespace":"team","name":"p","uid":"u","resourceVersion":"8"}}`)
 	}))
 	defer server.Close()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
@@ -36,7 +40,7 @@ func TestRequestsToTheAPIServer(t *testing.T) {
 	}
 	_, nodeErr := api.Node(t.Context(), "node")
 	_, listErr := api.PodsOn(t.Context(), "node")
-	if err := errors.Join(nodeErr, listErr, api.Annotate(t.Context(), pod, record, "G,NVIDIA,1,0:;")); err != nil {
+	if err := errors.Join(nodeErr, listErr, api.Annotate(t.Context(), pod, rt.Record, "G,NVIDIA,1,0:;")); err != nil {
 		t.Fatal(err)
 	}
 	want := []request{
@@ -55,7 +59,8 @@ func TestRequestsToTheAPIServer(t *testing.T) {
 
 func TestJudge(t *testing.T) {
 	for code, want := range map[int32]verdict{
-		400: refused, 403: refused, 404: refused, 408: open, 409: contested, 422: refused, 429: open, 500: open, 503: open, 504: open,
+		400: refused, 403: refused, 404: refused, 408: open, 409: contested, 422: refused, 429: open, 500: open,
+		503: open, 504: open,
 	} {
 		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
 		if got := judge(err); got != want {

@@ -1,14 +1,13 @@
-// Package decide answers one question for a refit: read, decide, write once.
+// Package decide handles one refit request: read, decide, write once.
 //
-// Nothing is remembered between questions and nothing is locked. What a decision was made from cannot
-// have changed when the write is carried out: the write names the pod's resourceVersion, and while the
-// pod is as it was read, it is the one in the node's gate, so nothing else is bound there.
+// It keeps no state and takes no lock. What a decision was based on cannot have changed when the write is carried out:
+// the write has the pod's resourceVersion as a precondition, and while the pod is unchanged it is the one in the node's
+// gate, so that no other pod is bound there.
 package decide
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -18,37 +17,39 @@ import (
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
-// attempts is how often a question is decided afresh when its write met a change, or nobody said what
-// became of it.
+// attempts is how often a request is decided: once more after a conflict, or a write with an unknown outcome.
 const attempts = 2
 
-// Store is the API server, read consistently. Errors are the API server's own.
+// Store is the API server. Reads are consistent; errors are the API server's own.
 type Store interface {
 	Pod(ctx context.Context, namespace, name string) (*corev1.Pod, error)
 	Node(ctx context.Context, name string) (*corev1.Node, error)
 	PodsOn(ctx context.Context, node string) ([]corev1.Pod, error)
-	// Annotate sets one annotation of the pod if the pod is still exactly the one given.
+	// Annotate sets one annotation of the pod if the pod has not changed since it was read.
 	Annotate(ctx context.Context, pod *corev1.Pod, key, value string) error
 }
 
-// Decider answers questions. It has no state.
+// Decider handles requests. It has no state.
 type Decider struct {
 	Store    Store
 	Defaults refit.Defaults
-	// Settle is how long, after a question's own time, the API server is asked what became of a write.
+	// Settle bounds the read that finds a write's outcome. It comes after the request's own time.
 	Settle time.Duration
 }
 
-// Outcome is what became of a question: an answer or a refusal.
+// Outcome is the response to a request.
 type Outcome struct {
-	Answer  *refit.Answer
-	Refusal *refit.Refusal
-	// Pod is the pod as it was read last, nil when there is none on the node that was asked for.
-	Pod *corev1.Pod
+	refit.Response
+	Pod *corev1.Pod // as last read; nil if the request's node does not have it
 }
 
-// Refit answers a question whose caller may ask for that node. With a refusal nothing was changed, but
-// for TooLate and Unavailable, whose message says so when a write's outcome is not known.
+// Refused returns the outcome of a request that is refused.
+func Refused(refusal *refit.Refusal, pod *corev1.Pod) Outcome {
+	return Outcome{refit.Response{Refusal: refusal}, pod}
+}
+
+// Refit handles a request whose caller may ask about that node. After a refusal nothing has changed, except after
+// TooLate and Unavailable: their message says when a write's outcome is not known.
 func (d *Decider) Refit(ctx context.Context, r *refit.Request) Outcome {
 	var o Outcome
 	var sent writes
@@ -56,18 +57,17 @@ func (d *Decider) Refit(ctx context.Context, r *refit.Request) Outcome {
 		var decision refit.Decision
 		decision, o = d.look(ctx, r, o.Pod)
 		if done := sent.recorded(o.Pod); done != nil {
-			return moved(o.Pod, r, done)
+			return answered(o.Pod, r, done)
 		}
 		if o.Refusal != nil {
 			break
 		}
 		if !decision.Changed {
-			o.Answer = &refit.Answer{Devices: decision.Devices(r.Container.Position)}
-			return o
+			return answered(o.Pod, r, &decision)
 		}
 		err := d.Store.Annotate(ctx, o.Pod, decision.Annotation, decision.Value)
 		if err == nil {
-			return moved(o.Pod, r, &decision)
+			return answered(o.Pod, r, &decision)
 		}
 		o.Refusal = failed("recording the devices of pod "+name(r), err)
 		verdict := judge(err)
@@ -86,42 +86,41 @@ func (d *Decider) Refit(ctx context.Context, r *refit.Request) Outcome {
 	return o
 }
 
-// look reads what the API server holds and decides. last is the pod as read before.
+// look reads what the API server has and decides. last is the pod as read before.
 func (d *Decider) look(ctx context.Context, r *refit.Request, last *corev1.Pod) (refit.Decision, Outcome) {
+	none := refit.Decision{}
 	pod, err := d.Store.Pod(ctx, r.Pod.Namespace, r.Pod.Name)
-	if ignoreNotFound(err) != nil {
-		return refit.Decision{}, Outcome{Refusal: failed("reading pod "+name(r), err), Pod: last}
-	}
-	if err != nil {
+	if apierrors.IsNotFound(err) {
 		pod = nil
+	} else if err != nil {
+		return none, Refused(failed("reading pod "+name(r), err), last)
 	}
 	if refusal := refit.Owns(pod, r); refusal != nil {
-		return refit.Decision{}, Outcome{Refusal: refusal}
+		return none, Refused(refusal, nil)
 	}
 	node, err := d.Store.Node(ctx, r.Node)
-	if ignoreNotFound(err) != nil {
-		return refit.Decision{}, Outcome{Refusal: failed("reading node "+r.Node, err), Pod: pod}
-	}
-	if err != nil {
+	if apierrors.IsNotFound(err) {
 		node = nil
+	} else if err != nil {
+		return none, Refused(failed("reading node "+r.Node, err), pod)
 	}
 	pods, err := d.Store.PodsOn(ctx, r.Node)
 	if err != nil {
-		return refit.Decision{}, Outcome{Refusal: failed("reading the pods of node "+r.Node, err), Pod: pod}
+		return none, Refused(failed("reading the pods of node "+r.Node, err), pod)
 	}
 	decision, refusal := refit.Decide(pod, node, pods, r, d.Defaults)
-	return decision, Outcome{Refusal: refusal, Pod: pod}
+	return decision, Refused(refusal, pod)
 }
 
-// write is a patch of which nobody said whether it was carried out.
+// write is a patch whose outcome is not known.
 type write struct {
 	decision *refit.Decision
-	version  string // the resourceVersion that it needs
+	version  string // its precondition: the pod's resourceVersion
 }
 
 type writes []write
 
-// recorded returns the decision that a pod's record is of, nil when it is of none.
+// recorded returns the decision that is the pod's record now, or nil.
 func (ws writes) recorded(pod *corev1.Pod) *refit.Decision {
 	for _, w := range ws {
 		if pod != nil && pod.Annotations[w.decision.Annotation] == w.decision.Value {
@@ -131,41 +130,42 @@ func (ws writes) recorded(pod *corev1.Pod) *refit.Decision {
 	return nil
 }
 
-// pending reports whether a write may yet be carried out, the pod being as it is.
+// pending reports whether a write may still be carried out on the pod as it is.
 func (ws writes) pending(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(ws, func(w write) bool { return w.version == pod.ResourceVersion })
 }
 
-// settle asks the API server what became of writes, and says what it holds.
+// settle finds the outcome of writes.
 func (d *Decider) settle(ctx context.Context, r *refit.Request, sent writes, o Outcome) Outcome {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.Settle)
 	defer cancel()
 	pod, err := d.Store.Pod(ctx, r.Pod.Namespace, r.Pod.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Outcome{Refusal: refit.Owns(nil, r)}
+		return Refused(refit.Owns(nil, r), nil)
 	case err != nil:
-		o.Refusal.Message += "; what became of a write before is not known: ask again"
+		o.Refusal.Message += "; the outcome of an earlier write is not known: ask again"
 		return o
 	}
 	if refusal := refit.Owns(pod, r); refusal != nil {
-		return Outcome{Refusal: refusal}
+		return Refused(refusal, nil)
 	}
 	if done := sent.recorded(pod); done != nil {
-		return moved(pod, r, done)
+		return answered(pod, r, done)
 	}
 	o.Pod = pod
 	if sent.pending(pod) {
-		o.Refusal.Message += "; a write before was not carried out yet when the pod was read last: ask again"
+		o.Refusal.Message += "; an earlier write was not carried out yet when the pod was last read: ask again"
 	}
 	return o
 }
 
-func moved(pod *corev1.Pod, r *refit.Request, d *refit.Decision) Outcome {
-	return Outcome{Answer: &refit.Answer{Devices: d.Devices(r.Container.Position), Moved: true}, Pod: pod}
+func answered(pod *corev1.Pod, r *refit.Request, d *refit.Decision) Outcome {
+	answer := &refit.Answer{Devices: d.Devices(r.Container.Position), Moved: d.Changed}
+	return Outcome{refit.Response{Answer: answer}, pod}
 }
 
-// failed says that the API server did not do something.
+// failed returns the refusal for an error of the API server.
 func failed(what string, err error) *refit.Refusal {
 	reason := refit.Unavailable
 	switch {
@@ -174,14 +174,7 @@ func failed(what string, err error) *refit.Refusal {
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		reason = refit.TooLate
 	}
-	return &refit.Refusal{Reason: reason, Message: fmt.Sprintf("%s: %v", what, err)}
+	return refit.Refuse(reason, "%s: %v", what, err)
 }
 
 func name(r *refit.Request) string { return r.Pod.Namespace + "/" + r.Pod.Name }
-
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}

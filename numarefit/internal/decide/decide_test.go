@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
+	"github.com/phasegpu/phasegpu/numarefit/internal/fakeapi"
 )
 
 const (
@@ -27,294 +29,299 @@ var (
 	errTimeout = apierrors.NewTimeoutError("later", 1)
 )
 
-// first returns what happens at the first write, and at no other.
-func first(do func() error) func(int) error {
+// newAPI has a pod of an init container with 30 GiB on GPU-a and an app with 20 on GPU-b, of 40.
+func newAPI() *fakeapi.API {
+	pod := rt.Pod("p", rt.Container{Class: 'i', Entry: rt.Share("GPU-a", 30720)},
+		rt.Container{Class: 'a', Entry: rt.Share("GPU-b", 20480)})
+	node := rt.Node(rt.Card("GPU-a", 40960, 10, ""), rt.Card("GPU-b", 40960, 10, ""), rt.Card("GPU-c", 40960, 10, ""))
+	return fakeapi.New(rt.Annotated(pod, rt.Alignment, "strict"), node)
+}
+
+func request(allowed ...string) *refit.Request { return rt.Request(newAPI().Target, 0, allowed...) }
+
+func decider(api *fakeapi.API) *Decider { return &Decider{Store: api, Settle: time.Minute} }
+
+// sequence returns the given errors for writes in order, then nil.
+func sequence(all ...error) func(int) error {
 	return func(n int) error {
-		if n == 1 {
-			return do()
+		if n > len(all) {
+			return nil
 		}
-		return nil
+		return all[n-1]
 	}
 }
 
 func always(err error) func(int) error { return func(int) error { return err } }
 
-// What becomes of the write: case 47 and the 7.
+// once makes a change of the pod before the first write, and returns err for that write.
+func once(api *fakeapi.API, err error, change func(*corev1.Pod)) func(int) error {
+	return func(n int) error {
+		if n > 1 {
+			return nil
+		}
+		change(api.Target)
+		api.Changed()
+		return err
+	}
+}
+
+// late carries out the first write just before the second, and returns err for the second.
+func late(api *fakeapi.API, err error) func(int) error {
+	return func(n int) error {
+		if n == 1 {
+			return errTimeout
+		}
+		return errors.Join(api.Patch("p", "1", rt.Record, onB), err)
+	}
+}
+
+func label(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }
+
+func report(p *corev1.Pod) { p.Status.StartTime = new(metav1.Now()) }
+
+func edit(record string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations[rt.Record] = record }
+}
+
+// gone deletes the pod before the first write.
+func gone(api *fakeapi.API, err error) func(int) error {
+	return func(int) error { api.Target = nil; return err }
+}
+
+// The outcome of the write.
 func TestWrite(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		allowed string
-		set     func(*world)
+		allowed string // GPU-b when empty
+		before  func(*fakeapi.API) func(int) error
+		after   func(int) error
 		want    string // the record
 		moved   bool
 		refused refit.Reason
 		writes  int
 		says    string // in the refusal
 	}{
-		{name: "one write", set: func(*world) {}, want: onB, moved: true, writes: 1},
-		{name: "none when the devices are allowed", allowed: "GPU-a,GPU-b", set: func(*world) {}, want: asRecorded},
+		{name: "one write", want: onB, moved: true, writes: 1},
+		{name: "none when the devices are allowed", allowed: "GPU-a,GPU-b", want: asRecorded},
 		{
 			name: "the pod changed once meanwhile", want: onB, moved: true, writes: 2,
-			set: func(w *world) {
-				w.before = first(func() error { w.pod.Labels = map[string]string{"a": "b"}; w.changed(); return nil })
-			},
+			before: func(api *fakeapi.API) func(int) error { return once(api, nil, label) },
 		},
 		{
 			name: "the pod changes each time", want: asRecorded, refused: refit.Conflict, writes: 2,
-			set: func(w *world) { w.before = func(int) error { w.changed(); return nil } },
+			before: func(api *fakeapi.API) func(int) error { return func(int) error { api.Changed(); return nil } },
 		},
 		{
 			name: "kubelet reported meanwhile", want: asRecorded, refused: refit.NotPending, writes: 1,
-			set: func(w *world) {
-				w.before = first(func() error { now := metav1.Now(); w.pod.Status.StartTime = &now; w.changed(); return nil })
-			},
+			before: func(api *fakeapi.API) func(int) error { return once(api, nil, report) },
 		},
 		{
 			name: "the record was edited meanwhile", want: "?", refused: refit.UnreadableRecord, writes: 1,
-			set: func(w *world) {
-				w.before = first(func() error { w.pod.Annotations[record] = "?"; w.changed(); return nil })
-			},
+			before: func(api *fakeapi.API) func(int) error { return once(api, nil, edit("?")) },
 		},
 		{
 			name: "somebody else moved it meanwhile", want: onB, writes: 1,
-			set: func(w *world) {
-				w.before = first(func() error { w.pod.Annotations[record] = onB; w.changed(); return nil })
-			},
+			before: func(api *fakeapi.API) func(int) error { return once(api, nil, edit(onB)) },
 		},
 		{
-			name: "case 30: the pod is gone meanwhile", want: "", refused: refit.PodGone, writes: 1,
-			set: func(w *world) { w.before = first(func() error { w.pod = nil; return nil }) },
+			name: "the pod is gone meanwhile", refused: refit.PodGone, writes: 1,
+			before: func(api *fakeapi.API) func(int) error { return gone(api, nil) },
 		},
 		{
 			name: "the pod is replaced meanwhile", want: asRecorded, refused: refit.PodReplaced, writes: 1,
-			set: func(w *world) { w.before = first(func() error { w.pod.UID = "uid-2"; w.changed(); return nil }) },
+			before: func(api *fakeapi.API) func(int) error {
+				return once(api, nil,
+					func(p *corev1.Pod) { p.UID = "uid-2" })
+			},
 		},
 		{
 			name: "refused for good", want: asRecorded, refused: refit.Unavailable, writes: 1, says: "a policy",
-			set: func(w *world) { w.before = always(errPolicy) },
+			before: func(*fakeapi.API) func(int) error { return always(errPolicy) },
 		},
 		{
 			name: "the answer is lost, and it was carried out", want: onB, moved: true, writes: 1,
-			set: func(w *world) { w.after = always(errBroken) },
+			after: always(errBroken),
 		},
 		{
 			name: "the answer is lost, and it was not carried out", want: onB, moved: true, writes: 2,
-			set: func(w *world) { w.before = first(func() error { return errTimeout }) },
+			before: func(*fakeapi.API) func(int) error { return sequence(errTimeout) },
 		},
 		{
-			name: "etcd does not answer", want: asRecorded, refused: refit.Unavailable, writes: 2, says: "not carried out yet",
-			set: func(w *world) { w.before = always(errEtcd) },
+			name: "etcd does not answer", want: asRecorded, refused: refit.Unavailable, writes: 2,
+			says:   "not carried out yet",
+			before: func(*fakeapi.API) func(int) error { return always(errEtcd) },
 		},
-		{
+		{ // the second write meets the first
 			name: "carried out later than asked about", want: onB, moved: true, writes: 2,
-			set: func(w *world) {
-				w.before = func(n int) error {
-					if n == 1 {
-						return errTimeout
-					}
-					return w.write("uid-1", "1", record, onB) // the first write, at last; the second meets it
-				}
-			},
+			before: func(api *fakeapi.API) func(int) error { return late(api, nil) },
 		},
 		{
 			name: "carried out when the next is refused", want: onB, moved: true, writes: 2,
-			set: func(w *world) {
-				w.before = func(n int) error {
-					if n == 1 {
-						return errTimeout
-					}
-					if err := w.write("uid-1", "1", record, onB); err != nil {
-						return err
-					}
-					return errPolicy
-				}
-			},
+			before: func(api *fakeapi.API) func(int) error { return late(api, errPolicy) },
 		},
 		{
-			name: "on its way when the next is refused", want: asRecorded, refused: refit.Unavailable, writes: 2, says: "not carried out yet",
-			set: func(w *world) {
-				w.before = func(n int) error {
-					if n == 1 {
-						return errTimeout
-					}
-					return errPolicy
-				}
-			},
+			name: "on its way when the next is refused", want: asRecorded, refused: refit.Unavailable, writes: 2,
+			says:   "not carried out yet",
+			before: func(*fakeapi.API) func(int) error { return sequence(errTimeout, errPolicy) },
 		},
 		{
-			name: "lost, and the pod has changed since, so it never will be", want: asRecorded, refused: refit.NotPending, writes: 1, says: "kubelet has reported",
-			set: func(w *world) {
-				w.before = first(func() error {
-					now := metav1.Now()
-					w.pod.Status.StartTime = &now
-					w.changed()
-					return errBroken
-				})
-			},
+			name: "lost, and the pod has changed since, so it never will be", want: asRecorded,
+			refused: refit.NotPending,
+			writes:  1, says: "kubelet has reported",
+			before: func(api *fakeapi.API) func(int) error { return once(api, errBroken, report) },
 		},
 		{
-			name: "lost, and the pod is gone since", want: "", refused: refit.PodGone, writes: 1,
-			set: func(w *world) { w.before = first(func() error { w.pod = nil; return errBroken }) },
+			name: "lost, and the pod is gone since", refused: refit.PodGone, writes: 1,
+			before: func(api *fakeapi.API) func(int) error { return gone(api, errBroken) },
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld()
-			test.set(w)
+			api := newAPI()
+			if api.After = test.after; test.before != nil {
+				api.Before = test.before(api)
+			}
 			allowed := "GPU-b"
 			if test.allowed != "" {
 				allowed = test.allowed
 			}
-			d := &Decider{Store: w, Settle: time.Minute}
-			o := d.Refit(t.Context(), w.question(strings.Split(allowed, ",")...))
-			check(t, w, o, test.want, test.moved, test.refused)
-			if w.writes != test.writes {
-				t.Errorf("%d writes, want %d", w.writes, test.writes)
+			o := decider(api).Refit(t.Context(), request(strings.Split(allowed, ",")...))
+			check(t, api, o, test.want, test.moved, test.refused, test.says)
+			if api.Writes() != test.writes {
+				t.Errorf("%d writes, want %d", api.Writes(), test.writes)
 			}
-			if o.Refusal != nil {
-				if !strings.Contains(o.Refusal.Message, test.says) {
-					t.Errorf("it says %q, want %q", o.Refusal.Message, test.says)
-				}
-				if test.says == "kubelet has reported" && strings.Contains(o.Refusal.Message, "yet") {
-					t.Errorf("a write that never will be is feared: %q", o.Refusal.Message)
-				}
+			if test.says == "kubelet has reported" && strings.Contains(o.Refusal.Message, "yet") {
+				t.Errorf("the refusal expects a write that cannot come any more: %q", o.Refusal.Message)
 			}
 		})
 	}
 }
 
 // check compares an outcome and the record with what they should be.
-func check(t *testing.T, w *world, o Outcome, want string, moved bool, refused refit.Reason) {
+func check(t *testing.T, api *fakeapi.API, o Outcome, want string, moved bool, refused refit.Reason, says string) {
 	t.Helper()
-	if diff := cmp.Diff(want, w.record(t)); diff != "" {
+	record := ""
+	if api.Target != nil {
+		record = api.Target.Annotations[rt.Record]
+	}
+	if diff := cmp.Diff(want, record); diff != "" {
 		t.Errorf("record (-want +got): %s", diff)
 	}
-	var reason refit.Reason
-	if o.Refusal != nil {
-		reason = o.Refusal.Reason
-	}
-	if reason != refused || (o.Answer == nil) != (refused != "") {
-		t.Fatalf("refused with %q, answered %v, want %q", reason, o.Answer, refused)
+	if got := rt.Reason(o.Refusal); got != refused || (o.Answer == nil) != (refused != "") {
+		t.Fatalf("refused with %v, answered %v, want %q", o.Refusal, o.Answer, refused)
 	}
 	if o.Answer == nil {
+		if !strings.Contains(o.Refusal.Message, says) {
+			t.Errorf("it says %q, want %q", o.Refusal.Message, says)
+		}
 		return
 	}
 	uuid, _, _ := strings.Cut(want, ",")
 	if diff := cmp.Diff(&refit.Answer{Devices: []string{uuid}, Moved: moved}, o.Answer); diff != "" {
 		t.Errorf("answer (-want +got): %s", diff)
 	}
-	if o.Pod == nil || o.Pod.UID != "uid-1" {
-		t.Errorf("the pod to tell is %v", o.Pod)
+	if o.Pod == nil || o.Pod.UID != "p" {
+		t.Errorf("the pod of the event is %v", o.Pod)
 	}
 }
 
 // The first of two writes in flight may be decided otherwise than the second: either counts.
 func TestEitherOfTwoLostWrites(t *testing.T) {
-	w := newWorld()
 	onC := strings.Replace(asRecorded, "GPU-a", "GPU-c", 1)
-	w.before = func(n int) error {
-		if n == 1 {
-			w.node.Annotations["hami.io/device-cordon"] = "GPU-b" // the second goes to GPU-c
-			return errBroken
+	for want, second := range map[string]func(*fakeapi.API) error{
+		onB: func(api *fakeapi.API) error { return errors.Join(api.Patch("p", "1", rt.Record, onB), errBroken) },
+		onC: func(*fakeapi.API) error { return nil },
+	} {
+		api := newAPI()
+		api.Before = func(n int) error {
+			api.Machine.Annotations["hami.io/device-cordon"] = "GPU-b" // the second goes to GPU-c
+			if n == 1 {
+				return errBroken
+			}
+			return second(api)
 		}
-		if err := w.write("uid-1", "1", record, onB); err != nil {
-			return err
-		}
-		return errBroken
+		api.After = always(errBroken)
+		check(t, api, decider(api).Refit(t.Context(), request("GPU-b", "GPU-c")), want, true, "", "")
 	}
-	d := &Decider{Store: w, Settle: time.Minute}
-	check(t, w, d.Refit(t.Context(), w.question("GPU-b", "GPU-c")), onB, true, "")
-
-	w = newWorld()
-	w.before = func(n int) error {
-		w.node.Annotations["hami.io/device-cordon"] = "GPU-b"
-		if n == 1 {
-			return errBroken
-		}
-		return nil
-	}
-	w.after = func(int) error { return errBroken }
-	check(t, w, (&Decider{Store: w, Settle: time.Minute}).Refit(t.Context(), w.question("GPU-b", "GPU-c")), onC, true, "")
 }
 
-// Time that is over ends a question at once, but for what became of a write.
+// When its time is over a request ends at once, except that the outcome of a write is looked up.
 func TestTime(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		settle  time.Duration
-		at      func(w *world, over context.CancelFunc)
+		at      func(api *fakeapi.API, over func(int) error)
 		want    string
 		moved   bool
 		refused refit.Reason
 		says    string
 	}{
-		{"before the pod is read", time.Minute, func(_ *world, over context.CancelFunc) { over() }, asRecorded, false, refit.TooLate, "reading pod"},
-		{
-			"before the node's pods are read", time.Minute, func(w *world, over context.CancelFunc) {
-				w.read = func(what string) error {
-					if what == "pods" {
-						over()
-					}
-					return nil
+		{"before the pod is read", time.Minute, func(_ *fakeapi.API, over func(int) error) { _ = over(0) },
+			asRecorded, false, refit.TooLate, "reading pod"},
+		{"before the node's pods are read", time.Minute, func(api *fakeapi.API, over func(int) error) {
+			api.OnCall = func(call string) error {
+				if strings.HasPrefix(call, "pods of") {
+					_ = over(0)
 				}
-			}, asRecorded, false, refit.TooLate, "reading the pods",
+				return nil
+			}
+		}, asRecorded, false, refit.TooLate, "reading the pods"},
+		{"in a write that is carried out", time.Minute, func(api *fakeapi.API,
+			over func(int) error) {
+			api.After = over
 		},
-		{"in a write that is carried out", time.Minute, func(w *world, over context.CancelFunc) {
-			w.after = func(int) error { over(); return context.DeadlineExceeded }
-		}, onB, true, "", ""},
-		{"in a write that is not", time.Minute, func(w *world, over context.CancelFunc) {
-			w.before = func(int) error { over(); return context.DeadlineExceeded }
-		}, asRecorded, false, refit.TooLate, "not carried out yet"},
-		{"in a write of which nothing is heard", 0, func(w *world, over context.CancelFunc) {
-			w.after = func(int) error { over(); return context.DeadlineExceeded }
-		}, onB, false, refit.TooLate, "not known"},
+			onB, true, "", ""},
+		{"in a write that is not", time.Minute, func(api *fakeapi.API, over func(int) error) { api.Before = over },
+			asRecorded, false, refit.TooLate, "not carried out yet"},
+		{"in a write of which nothing is heard", 0, func(api *fakeapi.API, over func(int) error) { api.After = over },
+			onB, false, refit.TooLate, "not known"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld()
-			ctx, over := context.WithCancel(t.Context())
-			defer over()
-			test.at(w, over)
-			o := (&Decider{Store: w, Settle: test.settle}).Refit(ctx, w.question("GPU-b"))
-			check(t, w, o, test.want, test.moved, test.refused)
-			if o.Refusal != nil && !strings.Contains(o.Refusal.Message, test.says) {
-				t.Errorf("it says %q, want %q", o.Refusal.Message, test.says)
-			}
+			api := newAPI()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			test.at(api, func(int) error { cancel(); return context.DeadlineExceeded })
+			o := (&Decider{Store: api, Settle: test.settle}).Refit(ctx, request("GPU-b"))
+			check(t, api, o, test.want, test.moved, test.refused, test.says)
 		})
 	}
 }
 
-// What cannot be read refuses, and nothing is written.
+// A request is refused if something cannot be read, and nothing is written.
 func TestReads(t *testing.T) {
+	failing := func(call string) func(*fakeapi.API) {
+		return func(api *fakeapi.API) {
+			api.OnCall = func(what string) error {
+				if strings.HasPrefix(what, call) {
+					return errEtcd
+				}
+				return nil
+			}
+		}
+	}
 	for _, test := range []struct {
 		name    string
-		set     func(*world)
+		set     func(*fakeapi.API)
 		refused refit.Reason
 		reads   int
 	}{
-		{"no pod", func(w *world) { w.pod = nil }, refit.PodGone, 1},
-		{"another pod", func(w *world) { w.pod.UID = "uid-2" }, refit.PodReplaced, 1},
-		{"a pod of another node", func(w *world) { w.pod.Spec.NodeName = "other" }, refit.BoundElsewhere, 1},
-		{"no node", func(w *world) { w.node = nil }, refit.NodeGone, 3},
-		{"the pod not", func(w *world) { w.read = func(string) error { return errEtcd } }, refit.Unavailable, 1},
-		{"the node not", func(w *world) { w.read = failing("node") }, refit.Unavailable, 2},
-		{"the node's pods not", func(w *world) { w.read = failing("pods") }, refit.Unavailable, 3},
+		{"no pod", func(api *fakeapi.API) { api.Target = nil }, refit.PodGone, 1},
+		{"another pod", func(api *fakeapi.API) { api.Target.UID = "uid-2" }, refit.PodReplaced, 1},
+		{"a pod of another node", func(api *fakeapi.API) { api.Target.Spec.NodeName = "other" }, refit.BoundElsewhere,
+			1},
+		{"no node", func(api *fakeapi.API) { api.Machine = nil }, refit.NodeGone, 3},
+		{"the pod not", failing(""), refit.Unavailable, 1},
+		{"the node not", failing("node "), refit.Unavailable, 2},
+		{"the node's pods not", failing("pods of "), refit.Unavailable, 3},
 	} {
-		w := newWorld()
-		test.set(w)
-		o := (&Decider{Store: w, Settle: time.Minute}).Refit(t.Context(), w.question("GPU-b"))
-		if o.Refusal == nil || o.Refusal.Reason != test.refused || w.reads != test.reads || w.writes != 0 {
-			t.Errorf("%s: %v after %d reads and %d writes, want %s after %d", test.name, o.Refusal, w.reads, w.writes, test.refused, test.reads)
+		api := newAPI()
+		test.set(api)
+		o := decider(api).Refit(t.Context(), request("GPU-b"))
+		if rt.Reason(o.Refusal) != test.refused || len(api.Calls) != test.reads || api.Writes() != 0 {
+			t.Errorf("%s: %v after %v, want %s after %d reads", test.name, o.Refusal, api.Calls, test.refused,
+				test.reads)
 		}
 		if got := o.Pod != nil; got != (test.reads > 1) {
-			t.Errorf("%s: a pod to tell: %v", test.name, got)
+			t.Errorf("%s: the outcome has a pod: %v", test.name, got)
 		}
-	}
-}
-
-func failing(call string) func(string) error {
-	return func(what string) error {
-		if what == call {
-			return errEtcd
-		}
-		return nil
 	}
 }

@@ -4,12 +4,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
-// result is what became of a question, as a metric's label: a closed set.
+// result is a request's outcome, as a metric's label: a closed set.
 type result string
 
 const (
@@ -18,40 +17,31 @@ const (
 	refused result = "refused"
 )
 
-// Metrics counts questions.
+// Metrics counts requests.
 type Metrics struct {
-	Registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics in a registry of their own, with those of the process and the certificate.
-func NewMetrics(c *Certificate) *Metrics {
+// NewMetrics registers metrics. Every series exists from the start, at 0.
+func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		Registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "phasegpu_numarefit_requests_total",
-			Help: "Questions by result (moved, kept, refused) and, of those refused, reason.",
+			Help: "Requests by result (moved, kept, refused) and, of those refused, reason.",
 		}, []string{"result", "reason"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "phasegpu_numarefit_request_duration_seconds",
-			Help:    "Time from a question's arrival to its answer, by result.",
+			Help:    "Time from a request's arrival to its response, by result.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 2.5},
 		}, []string{"result"}),
 	}
-	m.Registry.MustRegister(m.requests, m.duration,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "phasegpu_numarefit_certificate_expiry_timestamp_seconds",
-			Help: "Unix time at which the serving certificate expires, 0 without one.",
-		}, c.expiry),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// All that can be counted is there from the start, at 0.
-	for _, r := range []result{moved, kept} {
-		m.requests.WithLabelValues(string(r), "")
-	}
+	r.MustRegister(m.requests, m.duration)
 	for _, r := range []result{moved, kept, refused} {
 		m.duration.WithLabelValues(string(r))
 	}
+	m.requests.WithLabelValues(string(moved), "")
+	m.requests.WithLabelValues(string(kept), "")
 	for _, f := range refit.Reasons() {
 		m.requests.WithLabelValues(string(refused), string(f.Reason))
 	}

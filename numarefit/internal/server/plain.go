@@ -2,11 +2,11 @@ package server
 
 import "net"
 
-// handshake is the first byte of TLS: the type of the record that a client begins with (RFC 8446, 5.1).
+// handshake is the first byte of TLS: the type of a client's first record (RFC 8446, 5.1).
 const handshake = 22
 
-// sniffing is a listener that tells of connections that begin otherwise. net/http answers those that are
-// HTTP with 400 and closes them all.
+// sniffing is a listener that reports connections which are not TLS. net/http answers plain HTTP with 400 and closes
+// the others.
 type sniffing struct {
 	net.Listener
 	plain func()
@@ -17,13 +17,13 @@ func (l sniffing) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sniffed{Conn: conn, plain: l.plain}, nil
+	return &sniffed{conn, l.plain}, nil
 }
 
 // sniffed looks at the first byte of a connection. TLS reads from one goroutine at a time.
 type sniffed struct {
 	net.Conn
-	plain func() // nil once the first byte was seen
+	plain func() // nil after the first byte
 }
 
 func (c *sniffed) Read(b []byte) (int, error) {

@@ -1,6 +1,5 @@
-// Package trust tells the service's callers by which CA they know it, where the certificate comes from an issuer
-// that writes Secrets alone, as cert-manager does: the service copies the CA, and nothing but it, from its own Secret
-// into a ConfigMap that they mount.
+// Package trust publishes the CA of the serving certificate. An issuer such as cert-manager writes Secrets only, so the
+// service copies the CA from its own Secret into a ConfigMap that its callers mount.
 package trust
 
 import (
@@ -16,23 +15,22 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Key is where in the ConfigMap the CA is, and the name of its file beside the certificate.
+// Key is the CA's key in the ConfigMap and its file's name beside the certificate.
 const Key = "ca.crt"
 
-// interval is how long a change of the file, or of the ConfigMap, may go unseen. Kubelet brings either to pods within
-// a minute or so.
+// interval is the time between two looks at the file and the ConfigMap. Kubelet updates either in pods within a minute.
 const interval = 10 * time.Second
 
-// CA is a CA's certificates, and the ConfigMap that is to hold them.
+// CA is a file with a CA's certificates and the ConfigMap that publishes them.
 type CA struct {
 	File            string // PEM
-	Namespace, Name string // of the ConfigMap, which must be there
+	Namespace, Name string // of the ConfigMap, which must exist
 	ConfigMaps      corev1.ConfigMapsGetter
 	Log             *zap.Logger
 }
 
-// Keep keeps the ConfigMap at what the file holds, until ctx ends. Replicas do so side by side: they mount the same
-// Secret, so when it changes they agree as soon as kubelet has brought it to all of them.
+// Keep keeps the ConfigMap equal to the file until ctx ends. All replicas do it: they mount the same Secret, so after a
+// change they agree once kubelet has updated all of them.
 func (c *CA) Keep(ctx context.Context) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -42,9 +40,9 @@ func (c *CA) Keep(ctx context.Context) {
 		switch {
 		case err == nil:
 			failure = ""
-		case ctx.Err() == nil && err.Error() != failure: // once, not at every try
+		case ctx.Err() == nil && err.Error() != failure: // once, not at every attempt
 			failure = err.Error()
-			c.Log.Warn("callers may not know the serving certificate", zap.Error(err))
+			c.Log.Warn("callers may not trust the serving certificate", zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -54,21 +52,22 @@ func (c *CA) Keep(ctx context.Context) {
 	}
 }
 
-// publish writes the ConfigMap if it holds something else.
+// publish updates the ConfigMap if it differs from the file.
 func (c *CA) publish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, interval)
 	defer cancel()
+	failed := func(err error) error { return fmt.Errorf("CA for ConfigMap %s/%s: %w", c.Namespace, c.Name, err) }
 	ca, err := os.ReadFile(c.File)
 	if err != nil {
-		return fmt.Errorf("CA for ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
+		return failed(err)
 	}
 	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
-		return fmt.Errorf("CA for ConfigMap %s/%s: %s has no certificate in PEM", c.Namespace, c.Name, c.File)
+		return failed(fmt.Errorf("%s has no certificate in PEM", c.File))
 	}
 	maps := c.ConfigMaps.ConfigMaps(c.Namespace)
 	m, err := maps.Get(ctx, c.Name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("ConfigMap %s/%s, which is to have the CA: %w", c.Namespace, c.Name, err)
+		return failed(err)
 	}
 	if m.Data[Key] == string(ca) {
 		return nil
@@ -80,10 +79,10 @@ func (c *CA) publish(ctx context.Context) error {
 	_, err = maps.Update(ctx, m, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsConflict(err):
-		return nil // another replica was faster: the next look tells
+		return nil // another replica was faster; the next look shows what it wrote
 	case err != nil:
-		return fmt.Errorf("ConfigMap %s/%s, which is to have the CA: %w", c.Namespace, c.Name, err)
+		return failed(err)
 	}
-	c.Log.Info("callers are told the CA", zap.String("configMap", c.Namespace+"/"+c.Name), zap.String("file", c.File))
+	c.Log.Info("published the CA", zap.String("configMap", c.Namespace+"/"+c.Name), zap.String("file", c.File))
 	return nil
 }

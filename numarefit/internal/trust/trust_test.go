@@ -2,13 +2,7 @@ package trust
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,14 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/phasegpu/phasegpu/numarefit/internal/fakeapi"
 )
 
 const namespace, name = "phasegpu-node", "phasegpu-numarefit-ca"
 
-// A CA that comes late, is replaced, or is written over by somebody else ends up in the ConfigMap; what is no CA does
-// not, and of each reason there is one line. Of another replica that was faster there is none.
+// A CA that comes late, is replaced, or is overwritten ends up in the ConfigMap; what is no CA does not. Each reason is
+// logged once, and that another replica was faster is not logged.
 func TestKeep(t *testing.T) {
-	first, second := certificate(t), certificate(t)
+	first, second := certificate(t), certificate(t)+"\n"
 	file := filepath.Join(t.TempDir(), Key)
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset(&corev1.ConfigMap{
@@ -50,7 +46,8 @@ func TestKeep(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
-			(&CA{File: file, Namespace: namespace, Name: name, ConfigMaps: client.CoreV1(), Log: zap.New(core)}).Keep(ctx)
+			(&CA{File: file, Namespace: namespace, Name: name, ConfigMaps: client.CoreV1(),
+				Log: zap.New(core)}).Keep(ctx)
 			close(ended)
 		}()
 		later := func() {
@@ -78,7 +75,7 @@ func TestKeep(t *testing.T) {
 				t.Errorf("%s: log (-want +got):\n%s", when, diff)
 			}
 		}
-		const told, warned = "info: callers are told the CA", "warn: callers may not know the serving certificate"
+		const told, warned = "info: published the CA", "warn: callers may not trust the serving certificate"
 
 		later()
 		has("without a file", "", warned)
@@ -96,7 +93,8 @@ func TestKeep(t *testing.T) {
 		has("half of one", second, warned)
 		write(t, file, second)
 
-		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"other": "stays", Key: first}}
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Data: map[string]string{"other": "stays", Key: first}}
 		if _, err := client.CoreV1().ConfigMaps(namespace).Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -130,14 +128,6 @@ func write(t *testing.T, file, text string) {
 // certificate returns a CA's, PEM.
 func certificate(t *testing.T) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	text, _ := fakeapi.Certificate(t, t.TempDir())
+	return string(text)
 }
