@@ -17,8 +17,10 @@ import (
 
 // blow is something bad that happens while pods come and go.
 type blow struct {
-	what   string
-	strike func(*siege) // returns when all is up again
+	what string
+	// strike returns when all is up again. It ends the test when phasegpu does not do as it should; an error says that a
+	// tool (docker, systemctl) failed, so that nothing has happened to phasegpu.
+	strike func(*siege) error
 	// node on which kubelet may reject a pod that it allocates for, because kubelet or the device plugin restarts
 	// then; none when it is empty.
 	rejects string
@@ -38,12 +40,31 @@ func blows() []blow {
 	}
 }
 
-func restartKubelet(s *siege) {
-	s.Must(s.Cluster.RestartKubelet(s.Context(), kind.Worker))
-	s.Must(s.Cluster.AwaitReady(s.Context(), kind.Worker))
+// strike strikes a blow, again if a tool fails, and restarts the kubelet instead of a blow that cannot be struck at all.
+// It returns the blow that was struck.
+func (s *siege) strike(b blow) blow {
+	s.Helper()
+	for range 3 {
+		err := b.strike(s)
+		if err == nil {
+			return b
+		}
+		s.Tell("%s: not done, because a tool failed: %v", b.what, err)
+	}
+	instead := blows()[0]
+	s.Must(instead.strike(s))
+	return instead
 }
 
-func deletePlugin(s *siege) {
+func restartKubelet(s *siege) error {
+	if err := s.Cluster.RestartKubelet(s.Context(), kind.Worker); err != nil {
+		return err
+	}
+	s.Must(s.Cluster.AwaitReady(s.Context(), kind.Worker))
+	return nil
+}
+
+func deletePlugin(s *siege) error {
 	pods, err := s.Cluster.SystemPods(s.Context(), "phasegpu-device-plugin")
 	s.Must(err)
 	for _, pod := range pods {
@@ -51,17 +72,18 @@ func deletePlugin(s *siege) {
 			s.Delete(&pod)
 		}
 	}
+	return nil
 }
 
-func killLeader(s *siege) {
+func killLeader(s *siege) error {
 	leader := s.leader()
-	s.Must(stack.Together(
+	return stack.Together(
 		func() error { return s.Cluster.KillContainer(s.Context(), leader, "kube-scheduler") },
 		func() error { return s.Cluster.KillContainer(s.Context(), leader, "extender") },
-	))
+	)
 }
 
-func deleteLeader(s *siege) { s.Must(s.Cluster.ForceDelete(s.Context(), s.leader())) }
+func deleteLeader(s *siege) error { return s.Cluster.ForceDelete(s.Context(), s.leader()) }
 
 func (s *siege) leader() *corev1.Pod {
 	name, err := s.Cluster.Leader(s.Context())
@@ -73,7 +95,7 @@ func (s *siege) leader() *corev1.Pod {
 }
 
 // webhookDown takes all of the webhook away and brings it back. Without it pods with devices are refused.
-func webhookDown(s *siege) {
+func webhookDown(s *siege) error {
 	s.Cleanup(func() { _ = s.scaleWebhook(context.WithoutCancel(s.Context()), 2) })
 	s.Must(s.scaleWebhook(s.Context(), 0))
 	pod := s.Pod("late", stack.App("app", stack.GPU(1, 1)))
@@ -82,6 +104,7 @@ func webhookDown(s *siege) {
 	s.Must(stack.Eventually(s.Context(), "pods with devices are admitted again", func(ctx context.Context) error {
 		return s.Cluster.DryRun(ctx, pod)
 	}))
+	return nil
 }
 
 func (s *siege) scaleWebhook(ctx context.Context, replicas int32) error {
@@ -108,10 +131,12 @@ func (s *siege) scaleWebhook(ctx context.Context, replicas int32) error {
 }
 
 // pauseNode freezes a node until it counts as dead, sees that what runs on it stays charged, and lets it go on.
-func pauseNode(s *siege) {
+func pauseNode(s *siege) error {
 	const node = kind.Worker2
 	p := pause{node: node, from: time.Now()}
-	s.Must(s.Cluster.PauseNode(s.Context(), node))
+	if err := s.Cluster.PauseNode(s.Context(), node); err != nil {
+		return err
+	}
 	resume := func() error { return s.Cluster.ResumeNode(context.WithoutCancel(s.Context()), node) }
 	s.Cleanup(func() {
 		if p.to.IsZero() {
@@ -137,4 +162,5 @@ func pauseNode(s *siege) {
 	s.paused = append(s.paused, p)
 	s.Must(s.Cluster.AwaitReady(s.Context(), node))
 	s.Tell("%s is ready %.0f s after it went on", node, time.Since(p.to).Seconds())
+	return nil
 }

@@ -107,7 +107,7 @@ func (s *siege) suffer(name string, b blow) {
 	c.awaitEnded(numBefore, 2*time.Minute)
 	s.Tell("%s …", b.what)
 	began := time.Now()
-	b.strike(s)
+	b = s.strike(b)
 	s.charged()
 	s.Tell("%s: over after %.0f s", b.what, time.Since(began).Seconds())
 	c.awaitEnded(numCrowd, 4*time.Minute)

@@ -17,10 +17,13 @@ func (c *Cluster) OnNode(ctx context.Context, node string, args ...string) (stri
 	return command(ctx, "docker", append([]string{"exec", node}, args...)...)
 }
 
-// PauseNode freezes a node with everything on it, ResumeNode lets it go on.
+// PauseNode freezes a node with everything on it, ResumeNode lets it go on. Docker is asked for up to a minute: on a
+// busy machine it answers "unable to freeze" now and then, having frozen nothing.
 func (c *Cluster) PauseNode(ctx context.Context, node string) error {
-	_, err := command(ctx, "docker", "pause", node)
-	return err
+	return stack.Eventually(ctx, "docker pauses node "+node, func(ctx context.Context) error {
+		_, err := command(ctx, "docker", "pause", node)
+		return err
+	})
 }
 
 // ResumeNode undoes PauseNode.
