@@ -131,7 +131,7 @@ bench: ## Run the benchmarks beside their baselines, with tables of ratios and l
 
 .PHONY: bench-e2e
 bench-e2e: ## Bind pods with kube-scheduler alone and with the extender, into docs/benchmarks.md (NODES=1000,5000, PODS=1000, ROUNDS=3, RATE=40).
-	@go run ./e2e/cmd/bench -nodes $(NODES) -pods $(PODS) -rounds $(ROUNDS) -rate $(RATE) -svg docs/benchmarks.svg \
+	@go run ./e2e/cmd/bench -nodes $(NODES) -pods $(PODS) -rounds $(ROUNDS) -rate $(RATE) \
 		-command 'make bench-e2e NODES=$(NODES) PODS=$(PODS) ROUNDS=$(ROUNDS) RATE=$(RATE)' | go run ./hack/section docs/benchmarks.md end-to-end
 
 .PHONY: soak

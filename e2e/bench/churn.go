@@ -49,7 +49,7 @@ func (b *bench) newChurn(ctx context.Context, mode Mode, long time.Duration) (*c
 	if err != nil {
 		return nil, err
 	}
-	err = each(n, func(i int) error { return b.Sim.AwaitRunning(ctx, pods[i], "init-0") })
+	err = stack.Each(n, func(i int) error { return b.Sim.AwaitRunning(ctx, pods[i], "init-0") })
 	return &churn{sim: b.Sim, pods: pods, rate: b.Inits}, err
 }
 

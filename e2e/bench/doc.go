@@ -2,8 +2,7 @@
 // through a real API server, to nodes that are simulated.
 //
 //	result, err := bench.Run(ctx, bench.Options{Nodes: 1000, Pods: 1000, Rounds: 3, Rate: 50, Steady: 20 * time.Second, Inits: 50})
-//	text := bench.Markdown(result)
-//	picture := bench.SVG(result)
+//	text := bench.Markdown(bench.ThisMachine("make bench-e2e"), result)
 //
 // Four modes take turns: kube-scheduler alone, and with the extender, each of them also while init containers
 // finish on pods that were bound before. What is measured of each is a burst, pods that wait for the scheduler to

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Markdown shows results as tables, and the picture that lies at a path beside them.
-func Markdown(m Machine, picture string, results ...*Result) string {
+// Markdown shows results as tables.
+func Markdown(m Machine, results ...*Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n![pods bound over time, and how long they waited](%s)\n", m, picture)
+	fmt.Fprintln(&b, m)
 	for _, r := range results {
 		fmt.Fprintf(&b, "\n### %d nodes with %d GPUs each\n\n", r.Nodes, r.GPUs)
 		r.bursts(&b)

@@ -179,7 +179,7 @@ func (b *bench) createAtRate(ctx context.Context, n int, pod func(int) *corev1.P
 
 // awaitRunning waits until kubelets have reported that the pods run.
 func (b *bench) awaitRunning(ctx context.Context, pods []*corev1.Pod) error {
-	return each(len(pods), func(i int) error { return b.Sim.AwaitRunning(ctx, pods[i], "app") })
+	return stack.Each(len(pods), func(i int) error { return b.Sim.AwaitRunning(ctx, pods[i], "app") })
 }
 
 // clear deletes the pods of a round. A scheduler that runs would only be told of each.

@@ -111,7 +111,7 @@ func (b *bench) populate(ctx context.Context) error {
 		countedGPU:    *resource.NewQuantity(int64(10*b.GPUs), resource.DecimalSI),
 		countedMemory: *resource.NewQuantity(int64(gpuMiB*b.GPUs), resource.DecimalSI),
 	}
-	err := each(b.Nodes, func(i int) error {
+	err := stack.Each(b.Nodes, func(i int) error {
 		name := fmt.Sprintf("gpu-node-%04d", i) // as long as names of nodes are
 		return b.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, b.GPUs, gpuMiB), Extended: counted})
 	})
@@ -156,20 +156,4 @@ func (b *bench) measure(ctx context.Context) (*Result, error) {
 
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.Progress, time.Now().Format("15:04:05 ")+format+"\n", args...)
-}
-
-// each calls do for 0 to n-1, 16 at a time.
-func each(n int, do func(i int) error) error {
-	const atOnce = 16
-	errs := make([]error, n)
-	var lanes []func() error
-	for lane := range min(n, atOnce) {
-		lanes = append(lanes, func() error {
-			for i := lane; i < n; i += atOnce {
-				errs[i] = do(i)
-			}
-			return nil
-		})
-	}
-	return errors.Join(stack.Together(lanes...), errors.Join(errs...))
 }

@@ -130,7 +130,7 @@ func testQuota(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Int
 
 func testWebhook(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Interface) {
 	dir := t.TempDir()
-	if err := cp.ServingCertificate(dir, "127.0.0.1"); err != nil {
+	if err := cp.ServingCertificate(dir); err != nil {
 		t.Fatal(err)
 	}
 	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))

@@ -2,8 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"fmt"
 	"strings"
@@ -17,7 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
 )
+
+// validity is longer than any test and shorter than what a forgotten token should be good for.
+const validity = 7 * 24 * time.Hour
 
 // users of the token file: name → group, which may be empty.
 func users() map[string]string {
@@ -34,15 +36,7 @@ func (c *ControlPlane) writeCredentials() (err error) {
 	if c.pki, err = newPKI(); err != nil {
 		return err
 	}
-	cert, key, err := c.pki.issue("127.0.0.1", "localhost", "kubernetes.default.svc")
-	if err != nil {
-		return err
-	}
-	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	accounts, err := encodeKey(signer)
+	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return err
 	}
@@ -53,7 +47,7 @@ func (c *ControlPlane) writeCredentials() (err error) {
 		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", c.tokens[user], user, user, group)
 	}
 	for name, data := range map[string][]byte{
-		"ca.crt": c.pki.pem, "apiserver.crt": cert, "apiserver.key": key,
+		"apiserver.crt": c.pki.cert, "apiserver.key": c.pki.key,
 		"service-accounts.key": accounts, "tokens.csv": []byte(lines.String()),
 	} {
 		if err := writeFile(c.file("pki", name), data); err != nil {
@@ -73,7 +67,7 @@ func (c *ControlPlane) config(token string) *rest.Config {
 	return &rest.Config{
 		Host:            c.URL,
 		BearerToken:     token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.pki.pem},
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.pki.cert},
 		QPS:             -1,
 	}
 }

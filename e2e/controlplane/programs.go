@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -143,20 +142,8 @@ func (c *ControlPlane) file(elements ...string) string {
 // ready asks a health endpoint.
 func ready(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(r)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
-			return fmt.Errorf("GET %s: %s: %s", url, answer.Status, body)
-		}
-		return nil
+		_, err := process.Get(ctx, client, url)
+		return err
 	}
 }
 

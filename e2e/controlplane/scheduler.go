@@ -3,11 +3,11 @@ package controlplane
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
+
+	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
 // StartScheduler starts kube-scheduler, in place of the one that runs, with a KubeSchedulerConfiguration
@@ -37,20 +37,7 @@ func (c *ControlPlane) SchedulerPage(ctx context.Context, path string) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.SchedulerURL+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("kube-scheduler: GET %s: %s: %s", path, answer.Status, body)
-	}
-	return body, err
+	return process.Get(ctx, client, c.SchedulerURL+path)
 }
 
 func withKubeconfig(config []byte, path string) ([]byte, error) {

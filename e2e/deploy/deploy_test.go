@@ -13,35 +13,53 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
 // each runs a test on everything that somebody may apply.
 func each(t *testing.T, test func(*testing.T, []*unstructured.Unstructured)) {
 	t.Helper()
-	root, err := stack.Checkout(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	root, err := checkout.Root()
+	must(t, err)
 	for _, dir := range []string{"deploy", "deploy/cert-manager", "kind/overlay", "kind/cert-manager/overlay"} {
 		t.Run(dir, func(t *testing.T) {
-			objects, err := Build(root, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			objects, err := stack.Kustomize(root, dir)
+			must(t, err)
 			test(t, objects)
 		})
 	}
 }
 
-func workloads(t *testing.T, objects []*unstructured.Unstructured) []Workload {
+// Workload is an object that makes pods.
+type Workload struct {
+	Kind, Namespace, Name string
+	Template              corev1.PodTemplateSpec
+}
+
+// convert reads a part of an object as a type. Fields that the type does not have are an error.
+func convert(t *testing.T, o *unstructured.Unstructured, part map[string]any, into any) {
 	t.Helper()
-	all, err := Workloads(objects)
-	if err != nil {
-		t.Fatal(err)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(part, into, true); err != nil {
+		t.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
+	}
+}
+
+// workloads returns those among the objects.
+func workloads(t *testing.T, objects []*unstructured.Unstructured) (all []Workload) {
+	t.Helper()
+	for _, o := range objects {
+		template, there, err := unstructured.NestedMap(o.Object, "spec", "template")
+		must(t, err)
+		if there {
+			w := Workload{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+			convert(t, o, template, &w.Template)
+			all = append(all, w)
+		}
 	}
 	if len(all) < 4 {
 		t.Fatalf("%d workloads", len(all))
@@ -49,11 +67,15 @@ func workloads(t *testing.T, objects []*unstructured.Unstructured) []Workload {
 	return all
 }
 
-func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) []T {
+// typed returns the objects of a kind, as that type.
+func typed[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (all []T) {
 	t.Helper()
-	all, err := Typed[T](objects, kind)
-	if err != nil {
-		t.Fatal(err)
+	for _, o := range objects {
+		if o.GetKind() == kind {
+			var one T
+			convert(t, o, o.Object, &one)
+			all = append(all, one)
+		}
 	}
 	if len(all) == 0 {
 		t.Fatalf("no %s", kind)
@@ -92,7 +114,7 @@ func TestPodSecurity(t *testing.T) {
 	})
 }
 
-// What Pod Security does not ask for.
+// What Pod Security does not check.
 func TestContainers(t *testing.T) {
 	each(t, func(t *testing.T, objects []*unstructured.Unstructured) {
 		accounts := map[string]bool{}
@@ -226,9 +248,7 @@ func TestTwoOfEach(t *testing.T) {
 func selects(t *testing.T, selector *metav1.LabelSelector, set labels.Set) bool {
 	t.Helper()
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.Matches(set)
 }
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/phasegpu/phasegpu/e2e/stack"
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 )
 
 // What brings the images onto a cluster builds the commands that they hold, and no others.
 func TestImagesAreBuilt(t *testing.T) {
-	root, err := stack.Checkout(t.Context())
+	root, err := checkout.Root()
 	must(t, err)
 	dockerfile, err := os.ReadFile(filepath.Join(root, "kind", "images", "Dockerfile"))
 	must(t, err)

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
@@ -38,7 +39,7 @@ type site struct {
 
 // TestInstall installs deploy/ on a real API server, looks at what is there, and takes it off.
 func TestInstall(t *testing.T) {
-	root, err := stack.Checkout(t.Context())
+	root, err := checkout.Root()
 	must(t, err)
 	s := &site{ControlPlane: controlplane.StartT(t, controlplane.Options{}), warnings: &warnings{}}
 	s.Client, err = kubernetes.NewForConfig(s.Admin())
@@ -47,7 +48,7 @@ func TestInstall(t *testing.T) {
 	config.WarningHandler = s.warnings
 	s.installer, err = stack.NewInstaller(config)
 	must(t, err)
-	s.objects, err = Build(root, "deploy")
+	s.objects, err = stack.Kustomize(root, "deploy")
 	must(t, err)
 
 	t.Run("the API server takes it", s.applies)
@@ -192,44 +193,24 @@ func (s *site) certificatesAccount(t *testing.T) {
 	*ignoring.Webhooks[0].FailurePolicy = "Ignore"
 	all.Webhooks[0].MatchConditions = nil
 	labelled.Labels["a"] = "b"
-	for _, c := range []struct {
-		what string
-		do   func() error
-	}{
-		{"failure policy", func() error {
-			_, err := configurations.Update(t.Context(), ignoring, metav1.UpdateOptions{})
-			return err
-		}},
-		{"match conditions", func() error {
-			_, err := configurations.Update(t.Context(), all, metav1.UpdateOptions{})
-			return err
-		}},
-		{"labels", func() error {
-			_, err := configurations.Update(t.Context(), labelled, metav1.UpdateOptions{})
-			return err
-		}},
-		{"deletion", func() error {
-			return configurations.Delete(t.Context(), "phasegpu-webhook", metav1.DeleteOptions{})
-		}},
-		{"other secrets", func() error {
-			_, err := client.CoreV1().Secrets(system).List(t.Context(), metav1.ListOptions{})
-			return err
-		}},
-		{"a new secret", func() error {
-			_, err := client.CoreV1().Secrets(system).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
-			return err
-		}},
-		{"pods", func() error {
-			_, err := client.CoreV1().Pods(system).List(t.Context(), metav1.ListOptions{})
-			return err
-		}},
+	ctx, secrets := t.Context(), client.CoreV1().Secrets(system)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "x"}}
+	for what, err := range map[string]error{
+		"failure policy":   second(configurations.Update(ctx, ignoring, metav1.UpdateOptions{})),
+		"match conditions": second(configurations.Update(ctx, all, metav1.UpdateOptions{})),
+		"labels":           second(configurations.Update(ctx, labelled, metav1.UpdateOptions{})),
+		"deletion":         configurations.Delete(ctx, "phasegpu-webhook", metav1.DeleteOptions{}),
+		"other secrets":    second(secrets.List(ctx, metav1.ListOptions{})),
+		"a new secret":     second(secrets.Create(ctx, secret, metav1.CreateOptions{})),
+		"pods":             second(client.CoreV1().Pods(system).List(ctx, metav1.ListOptions{})),
 	} {
-		if err := c.do(); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: %v", c.what, err)
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
+	dry := metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}
 	now.Webhooks[0].ClientConfig.CABundle = append(now.Webhooks[0].ClientConfig.CABundle, '\n')
-	if _, err := configurations.Update(t.Context(), now, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+	if _, err := configurations.Update(ctx, now, dry); err != nil {
 		t.Errorf("the caBundle: %v", err)
 	}
 }

@@ -107,31 +107,31 @@ func (n network) applies(p networkingv1.NetworkPolicy, w Workload) bool {
 
 // in reports whether a pod takes connections at a port.
 func (n network) in(from peer, to Workload, port corev1.ContainerPort) bool {
-	closed := false
-	for _, p := range n.policies {
-		if !n.applies(p, to) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
-			continue
-		}
-		closed = true
-		for _, rule := range p.Spec.Ingress {
-			if n.names(p.Namespace, rule.From, from) && at(rule.Ports, port) {
-				return true
-			}
-		}
-	}
-	return !closed
+	return n.allows(networkingv1.PolicyTypeIngress, to, from, port)
 }
 
 // out reports whether a pod may make connections to a port.
 func (n network) out(from Workload, to peer, port corev1.ContainerPort) bool {
+	return n.allows(networkingv1.PolicyTypeEgress, from, to, port)
+}
+
+// allows reports whether the policies that select a pod allow a connection in one direction.
+func (n network) allows(direction networkingv1.PolicyType, pod Workload, other peer, port corev1.ContainerPort) bool {
 	closed := false
 	for _, p := range n.policies {
-		if !n.applies(p, from) || !slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+		if !n.applies(p, pod) || !slices.Contains(p.Spec.PolicyTypes, direction) {
 			continue
 		}
 		closed = true
-		for _, rule := range p.Spec.Egress {
-			if n.names(p.Namespace, rule.To, to) && at(rule.Ports, port) {
+		rules := p.Spec.Ingress
+		if direction == networkingv1.PolicyTypeEgress {
+			rules = nil
+			for _, rule := range p.Spec.Egress {
+				rules = append(rules, networkingv1.NetworkPolicyIngressRule{From: rule.To, Ports: rule.Ports})
+			}
+		}
+		for _, rule := range rules {
+			if n.names(p.Namespace, rule.From, other) && at(rule.Ports, port) {
 				return true
 			}
 		}
@@ -160,17 +160,15 @@ func (n network) names(namespace string, peers []networkingv1.NetworkPolicyPeer,
 
 // at reports whether a rule is about a port. One without ports is about all.
 func at(ports []networkingv1.NetworkPolicyPort, port corev1.ContainerPort) bool {
-	protocol := func(p corev1.Protocol) corev1.Protocol {
-		if p == "" {
-			return corev1.ProtocolTCP
-		}
-		return p
-	}
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
-		var of corev1.Protocol
+		protocol, wanted := corev1.ProtocolTCP, corev1.ProtocolTCP
 		if p.Protocol != nil {
-			of = *p.Protocol
+			protocol = *p.Protocol
 		}
-		return protocol(of) == protocol(port.Protocol) && (p.Port == nil || *p.Port == intstr.FromInt32(port.ContainerPort) || port.Name != "" && *p.Port == intstr.FromString(port.Name))
+		if port.Protocol != "" {
+			wanted = port.Protocol
+		}
+		return protocol == wanted && (p.Port == nil || *p.Port == intstr.FromInt32(port.ContainerPort) ||
+			port.Name != "" && *p.Port == intstr.FromString(port.Name))
 	})
 }

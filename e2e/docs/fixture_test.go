@@ -2,7 +2,6 @@ package docs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,8 +14,10 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/controlplane/build"
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/process"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
@@ -32,11 +33,11 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	checkout, err := stack.Checkout(t.Context())
+	root, err := checkout.Root()
 	must(t, err)
 	programs, err := build.Programs(t.Context(), os.Stderr, "kubectl")
 	must(t, err)
-	f := &fixture{checkout: checkout, kubectl: programs[0], path: t.TempDir(), used: t.TempDir()}
+	f := &fixture{checkout: root, kubectl: programs[0], path: t.TempDir(), used: t.TempDir()}
 	built, plugin, err := stack.BuildInTree(t.Context())
 	must(t, err)
 	f.programs(t, plugin)
@@ -66,21 +67,21 @@ func (f *fixture) cluster(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
 	must(t, f.Sim.AddNode(ctx, nodesim.Node{
-		Name: "gpu-1", Labels: map[string]string{"gpu": "on"}, Devices: nodesim.GPUs("gpu-1", 2, CardMiB),
+		Name: "gpu-1", Labels: map[string]string{"gpu": "on"}, Devices: nodesim.GPUs("gpu-1", 2, cardMiB),
 	}))
 	must(t, f.Namespace(ctx, "team"))
 	// Something must own the pod, so that it may be drained; what does not matter.
-	owner, err := f.Client.CoreV1().ConfigMaps("team").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}
+	owner, err := f.Client.CoreV1().ConfigMaps("team").Create(ctx, owner, metav1.CreateOptions{})
 	must(t, err)
 	yes := true
 	pod := stack.NewPod("team", "my-pod", stack.Init("load", stack.GPU(1, 16384)), stack.Sidecar("cache", stack.GPU(1, 2048)),
 		stack.Init("warm", stack.GPU(1, 4096)), stack.App("serve", stack.GPU(1, 10240)))
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes}}
-	pod, err = f.Create(ctx, pod)
-	must(t, err)
-	pod, err = f.AwaitBound(ctx, pod)
-	must(t, err)
-	must(t, f.Sim.AwaitRunning(ctx, pod, "load"))
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes,
+	}}
+	d := f.Drive(t, "team")
+	d.Running(d.Submit(pod), "load")
 	f.installed(t)
 }
 
@@ -103,15 +104,9 @@ func (f *fixture) kubectlDoes(t *testing.T, stdin string, args ...string) string
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), f.kubectl, args...)
 	cmd.Env, cmd.Stdin = append(f.environment(), "PATH="+os.Getenv("PATH")), strings.NewReader(stdin)
-	out, err := cmd.Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, exit.Stderr)
-		}
-		t.Fatalf("kubectl %s: %v", strings.Join(args, " "), err)
-	}
-	return string(out)
+	out, err := process.Output(cmd)
+	must(t, err)
+	return out
 }
 
 // preemption is what docs/limits.md says of it: a pod of high priority that lacks a card's memory waits, in
@@ -122,44 +117,40 @@ func (f *fixture) preemption(t *testing.T) {
 	if text := strings.Join(strings.Fields(string(read(t, "docs", "limits.md"))), " "); !strings.Contains(text, `"`+words) {
 		t.Errorf("docs/limits.md does not say %q", words)
 	}
-	_, err := f.Client.SchedulingV1().PriorityClasses().Create(ctx, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
+	_, err := f.Client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
 	must(t, err)
 	must(t, f.Namespace(ctx, "preemption"))
 	const nodes = 3
 	for i := range nodes {
 		name := fmt.Sprintf("full-%d", i)
-		must(t, f.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, 1, CardMiB)}))
+		must(t, f.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, 1, cardMiB)}))
 	}
+	d := f.Drive(t, "preemption")
 	// One for each of these, and one for the card that my-pod leaves.
 	low, err := f.CreateAll(ctx, nodes+1, func(i int) *corev1.Pod {
-		return stack.NewPod("preemption", fmt.Sprintf("low-%d", i), stack.App("app", stack.GPU(1, CardMiB)))
+		return d.Pod(fmt.Sprintf("low-%d", i), stack.App("app", stack.GPU(1, cardMiB)))
 	})
 	must(t, err)
 	for i := range low {
-		low[i], err = f.AwaitBound(ctx, low[i])
-		must(t, err)
+		low[i] = d.Scheduled(low[i])
 	}
-	pod := stack.NewPod("preemption", "high", stack.App("app", stack.GPU(1, CardMiB)))
+	pod := d.Pod("high", stack.App("app", stack.GPU(1, cardMiB)))
 	pod.Spec.PriorityClassName = "high"
 	var high *corev1.Pod
-	must(t, stack.Eventually(ctx, "the API server knows the priority class", func(ctx context.Context) (err error) {
+	d.Eventually("the API server knows the priority class", func(ctx context.Context) (err error) {
 		high, err = f.Create(ctx, pod)
 		return err
-	}))
-	message, err := f.AwaitUnschedulable(ctx, high)
-	must(t, err)
-	t.Log(message)
-	if !strings.Contains(message, words) {
+	})
+	if message := d.Pending(high); !strings.Contains(message, words) {
 		t.Errorf("it says %q, docs/limits.md something else", message)
 	}
 	for _, pod := range low {
-		if there, err := f.Pod(ctx, pod); err != nil || there.DeletionTimestamp != nil {
-			t.Errorf("the other pod: %v, deleted at %v", err, there.DeletionTimestamp)
+		if there := d.Get(pod); there.DeletionTimestamp != nil {
+			t.Errorf("pod %s was deleted at %v", pod.Name, there.DeletionTimestamp)
 		}
 	}
-	for _, pod := range append(low, high) { // nothing is left on the nodes that the pages speak of
-		must(t, f.Delete(ctx, pod))
-	}
+	d.Delete(append(low, high)...) // nothing is left on the nodes that the pages name
 }
 
 func must(t *testing.T, err error) {

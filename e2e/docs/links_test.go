@@ -14,19 +14,12 @@ func pages(t *testing.T) []string {
 	found := []string{"README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "*/README.md", "*/manifests/README.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, path := range paths {
 			page, err := filepath.Rel(root, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			found = append(found, filepath.ToSlash(page))
 		}
-	}
-	if len(found) < 10 {
-		t.Fatalf("found only %v", found)
 	}
 	return found
 }

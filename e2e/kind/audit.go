@@ -10,21 +10,18 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
 // Build builds, from the checkout, what the tests run beside the cluster: kubectl-phasegpu. Call it once, before
 // them.
 func Build(ctx context.Context) error {
-	root, err := stack.Checkout(ctx)
+	root, err := checkout.Root()
 	if err != nil {
 		return err
 	}
-	dir := programs(root)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	_, err = stack.BuildKubectl(ctx, dir)
+	_, err = stack.BuildKubectl(ctx, programs(root))
 	return err
 }
 
@@ -32,46 +29,32 @@ func programs(root string) string { return filepath.Join(root, "bin", "e2e") }
 
 // Audit runs `kubectl phasegpu audit` on the cluster. Drift is an error that says what it printed. Call it when
 // AwaitAudit has seen that the books are quiet.
-func (c *Cluster) Audit(ctx context.Context) error {
-	kubeconfig, err := c.Kubeconfig(programs(c.Root))
-	if err != nil {
-		return err
-	}
-	return c.audit(ctx, kubeconfig)
+func (c *Cluster) Audit(ctx context.Context) error { return c.audit(ctx, programs(c.Root), nil) }
+
+// AuditAs is Audit with a token. It writes a kubeconfig into a folder.
+func (c *Cluster) AuditAs(ctx context.Context, token, dir string) error {
+	return c.audit(ctx, dir, &clientcmdapi.AuthInfo{Token: token})
 }
 
-// AuditAs is Audit by who has a token. It writes a kubeconfig into a folder.
-func (c *Cluster) AuditAs(ctx context.Context, token, dir string) error {
+// audit runs the command with a kubeconfig that it writes into a folder, as an administrator or as somebody else.
+func (c *Cluster) audit(ctx context.Context, dir string, as *clientcmdapi.AuthInfo) error {
 	raw, err := c.kubeconfig.RawConfig()
 	if err != nil {
 		return err
 	}
 	raw.CurrentContext = contextName
-	raw.AuthInfos = map[string]*clientcmdapi.AuthInfo{raw.Contexts[contextName].AuthInfo: {Token: token}}
-	path := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(raw, path); err != nil {
+	if as != nil {
+		raw.AuthInfos = map[string]*clientcmdapi.AuthInfo{raw.Contexts[contextName].AuthInfo: as}
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(raw, kubeconfig); err != nil {
 		return err
 	}
-	return c.audit(ctx, path)
-}
-
-func (c *Cluster) audit(ctx context.Context, kubeconfig string) error {
 	kubectl := filepath.Join(programs(c.Root), "kubectl-phasegpu")
 	if out, err := command(ctx, kubectl, "audit", "--kubeconfig="+kubeconfig, "--context="+contextName); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)
 	}
 	return nil
-}
-
-// Kubeconfig writes a kubeconfig of the cluster into a folder, and returns its path.
-func (c *Cluster) Kubeconfig(dir string) (string, error) {
-	raw, err := c.kubeconfig.RawConfig()
-	if err != nil {
-		return "", err
-	}
-	raw.CurrentContext = contextName
-	path := filepath.Join(dir, "kubeconfig")
-	return path, clientcmd.WriteToFile(raw, path)
 }
 
 // collect has kind/artifacts keep a picture of the cluster, and says where it is.

@@ -149,7 +149,7 @@ func (c certificates) trusted() {
 		}
 		return nil
 	}))
-	c.Tell("the API server and the device plugins are told the CAs")
+	c.Logf("the API server and the device plugins are told the CAs")
 }
 
 // nodesHaveNoKeys: what a pod mounts its node can read, so where the device plugins are there is no Secret at all.
@@ -167,7 +167,7 @@ func (c certificates) follows(name string) {
 	c.Helper()
 	pod := c.Submit(aligned(c.Story, name, wire.Strict, map[string]string{"train": "1"}, stack.App("train", stack.GPU(1, 30000))))
 	c.Running(pod, "train")
-	event(c.Story, pod, "Refitted", kind.CardE)
+	c.Event(pod, "Refitted", kind.CardE)
 	c.Delete(pod)
 }
 
@@ -200,7 +200,7 @@ func (c certificates) keepAdmitting(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-	c.Tell("%d pods were admitted meanwhile", n)
+	c.Logf("%d pods were admitted meanwhile", n)
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (c certificates) renew(secrets ...string) {
 			}
 			return nil
 		}))
-		c.Tell("%s is renewed", secret)
+		c.Logf("%s is renewed", secret)
 	}
 }
 
@@ -284,5 +284,5 @@ func (c certificates) used(workload, metric, secret string) {
 		}
 		return nil
 	}))
-	c.Tell("%s uses the new certificate", workload)
+	c.Logf("%s uses the new certificate", workload)
 }

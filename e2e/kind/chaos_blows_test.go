@@ -49,7 +49,7 @@ func (s *siege) strike(b blow) blow {
 		if err == nil {
 			return b
 		}
-		s.Tell("%s: not done, because a tool failed: %v", b.what, err)
+		s.Logf("%s: not done, because a tool failed: %v", b.what, err)
 	}
 	instead := blows()[0]
 	s.Must(instead.strike(s))
@@ -90,25 +90,26 @@ func (s *siege) leader() *corev1.Pod {
 	s.Must(err)
 	leader, err := s.Cluster.Pod(s.Context(), stack.NewPod(stack.SystemNamespace, name))
 	s.Must(err)
-	s.Tell("%s leads, on node %s", leader.Name, leader.Spec.NodeName)
+	s.Logf("%s leads, on node %s", leader.Name, leader.Spec.NodeName)
 	return leader
 }
 
 // webhookDown takes all of the webhook away and brings it back. Without it pods with devices are refused.
 func webhookDown(s *siege) error {
-	s.Cleanup(func() { _ = s.scaleWebhook(context.WithoutCancel(s.Context()), 2) })
-	s.Must(s.scaleWebhook(s.Context(), 0))
+	const name = "phasegpu-webhook"
+	s.Cleanup(func() { _ = scaleDeployment(context.WithoutCancel(s.Context()), s.Story, name, 2) })
+	s.Must(scaleDeployment(s.Context(), s.Story, name, 0))
 	pod := s.Pod("late", stack.App("app", stack.GPU(1, 1)))
 	s.Refused(pod, "pods.phasegpu.io")
-	s.Must(s.scaleWebhook(s.Context(), 2))
+	s.Must(scaleDeployment(s.Context(), s.Story, name, 2))
 	s.Must(stack.Eventually(s.Context(), "pods with devices are admitted again", func(ctx context.Context) error {
 		return s.Cluster.DryRun(ctx, pod)
 	}))
 	return nil
 }
 
-func (s *siege) scaleWebhook(ctx context.Context, replicas int32) error {
-	const name = "phasegpu-webhook"
+// scaleDeployment scales one of phasegpu's Deployments and waits until all its replicas are ready, and none is left over.
+func scaleDeployment(ctx context.Context, s *kind.Story, name string, replicas int32) error {
 	deployments := s.Cluster.Client.AppsV1().Deployments(stack.SystemNamespace)
 	scale, err := deployments.GetScale(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -118,15 +119,19 @@ func (s *siege) scaleWebhook(ctx context.Context, replicas int32) error {
 	if _, err := deployments.UpdateScale(ctx, name, scale, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
-	return stack.Eventually(ctx, fmt.Sprintf("there are %d webhooks", replicas), func(ctx context.Context) error {
+	return stack.Eventually(ctx, fmt.Sprintf("%s has %d replicas", name, replicas), func(ctx context.Context) error {
 		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
 		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != replicas || d.Status.ReadyReplicas != replicas {
-			return fmt.Errorf("there are %d, %d of them ready", d.Status.Replicas, d.Status.ReadyReplicas)
+			return fmt.Errorf("it has %d, %d of them ready", d.Status.Replicas, d.Status.ReadyReplicas)
 		}
-		return nil
+		pods, err := s.Cluster.SystemPods(ctx, name)
+		if err == nil && len(pods) != int(replicas) {
+			err = fmt.Errorf("there are %d pods", len(pods))
+		}
+		return err
 	})
 }
 
@@ -155,12 +160,12 @@ func pauseNode(s *siege) error {
 		}
 		return errors.New("it counts as ready")
 	}))
-	s.Tell("%s is not ready after %.0f s", node, time.Since(p.from).Seconds())
+	s.Logf("%s is not ready after %.0f s", node, time.Since(p.from).Seconds())
 	s.charged()
 	p.to = time.Now()
 	s.Must(resume())
 	s.paused = append(s.paused, p)
 	s.Must(s.Cluster.AwaitReady(s.Context(), node))
-	s.Tell("%s is ready %.0f s after it went on", node, time.Since(p.to).Seconds())
+	s.Logf("%s is ready %.0f s after it went on", node, time.Since(p.to).Seconds())
 	return nil
 }

@@ -5,6 +5,7 @@ package kind_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -83,7 +84,7 @@ func (c *crowd) plan(name string, i int) *corev1.Pod {
 	folder := corev1.HostPathDirectoryOrCreate
 	pod.Spec.Volumes = []corev1.Volume{{Name: "seen", VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: c.seen, Type: &folder}}}}
-	for position := range containers(pod) {
+	for position := range stack.NumContainers(pod) {
 		container := kube.Container(&pod.Spec, position)
 		container.VolumeMounts = []corev1.VolumeMount{{Name: "seen", MountPath: c.seen}}
 		container.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
@@ -91,15 +92,12 @@ func (c *crowd) plan(name string, i int) *corev1.Pod {
 	return pod
 }
 
-// containers is the number of positions of a pod.
-func containers(pod *corev1.Pod) int { return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) }
-
 // create creates all pods as fast as the API server takes them.
 func (c *crowd) create() {
 	c.Helper()
 	_, err := c.Cluster.CreateAll(c.Context(), len(c.pods), func(i int) *corev1.Pod { return c.pods[i] })
 	c.Must(err)
-	c.Tell("%d pods created", len(c.pods))
+	c.Logf("%d pods created", len(c.pods))
 }
 
 // strike deletes a pod by force, after so long a time after one of its moments: 0 when it was created, 1
@@ -109,7 +107,7 @@ func (c *crowd) strike(ctx context.Context, pod *corev1.Pod, moment int, after t
 	now, _, err := c.witness.Within(ctx, 5*time.Minute, pod, "can be deleted", func(p *corev1.Pod) error {
 		reached := []bool{true, p.Spec.NodeName != "", p.Status.StartTime != nil, runs(p)}
 		if !reached[moment] && !ended(p) {
-			return fmt.Errorf("it is %s", stack.Told(p))
+			return errors.New(stack.Describe(p))
 		}
 		return nil
 	})
@@ -142,24 +140,21 @@ func (c *crowd) awaitEnded(n int, most time.Duration) {
 	c.Helper()
 	c.Must(stack.Within(c.Context(), most, fmt.Sprintf("%d of %d pods have ended", n, len(c.pods)), func(context.Context) error {
 		var left []string
+		var last *corev1.Pod
 		for _, pod := range c.pods {
-			if now := c.witness.Last(pod); now == nil || !ended(now) && !c.witness.Gone(pod) {
+			if now, gone := c.witness.Last(pod); now == nil || !ended(now) && !gone {
 				left = append(left, pod.Name)
+				last = now
 			}
 		}
 		if len(c.pods)-len(left) < n {
-			return fmt.Errorf("%d have not, among them %s, which is %s", len(left), left[0], c.told(left[0]))
+			if last == nil {
+				last = &corev1.Pod{}
+			}
+			return fmt.Errorf("%d have not: %v; the last is %s", len(left), left, stack.Describe(last))
 		}
 		return nil
 	}))
-}
-
-func (c *crowd) told(name string) string {
-	now := c.witness.Last(stack.NewPod(c.Namespace, name))
-	if now == nil {
-		return "unknown"
-	}
-	return stack.Told(now)
 }
 
 // check compares what each container saw with the record of its pod, and expects all containers of pods that
@@ -176,7 +171,7 @@ func (c *crowd) check() {
 	}
 	checked := 0
 	for _, planned := range c.pods {
-		pod := c.witness.Last(planned)
+		pod, _ := c.witness.Last(planned)
 		if pod.Spec.NodeName == "" {
 			continue // deleted before it had one
 		}
@@ -201,7 +196,7 @@ func (c *crowd) check() {
 			}
 		}
 	}
-	c.Tell("%d containers saw what their pods' records say", checked)
+	c.Logf("%d containers saw what their pods' records say", checked)
 }
 
 // environments collects what the containers wrote on the nodes, by "POD.CONTAINER".
@@ -209,7 +204,8 @@ func (c *crowd) environments() (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
 	for _, node := range []string{kind.Worker, kind.Worker2} {
 		// Names have no spaces, and each file is a line.
-		text, err := c.Cluster.OnNode(c.Context(), node, "sh", "-c", `cd "$0" && for f in *; do case $f in *.part|'*') ;; *) echo "$f $(cat "$f")" ;; esac; done`, c.seen)
+		list := `cd "$0" && for f in *; do case $f in *.part|'*') ;; *) echo "$f $(cat "$f")" ;; esac; done`
+		text, err := c.Cluster.OnNode(c.Context(), node, "sh", "-c", list, c.seen)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@
 package kind_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -16,13 +15,13 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestSiege is scenario 6: one blow after another hits kubelet, device plugin, extender, webhook and a node, each
+// TestSiege: one blow after another hits kubelet, device plugin, extender, webhook and a node, each
 // in the middle of a crowd of pods. What ran before goes on running and stays charged, the crowd completes, no
 // container gets another's devices, and pods without devices are never affected.
 //
 // A pod that kubelet allocates for while it or the device plugin restarts may be rejected (design, section 8):
 // Kubernetes has no way to try again. Then it says why. One whose container was being started when kubelet stopped
-// fails. Cases 35, 37 and 49.
+// fails.
 func TestSiege(t *testing.T) {
 	s := &siege{Story: kind.Begin(t)}
 	s.witness = witness(s.Story)
@@ -35,7 +34,7 @@ func TestSiege(t *testing.T) {
 	notOver(s.Story, s.witness)
 }
 
-// siege is a run of scenario 6.
+// siege is a run of TestSiege.
 type siege struct {
 	*trickle
 	*kind.Story
@@ -63,10 +62,7 @@ func (s *siege) stand() {
 		s.Must(s.Cluster.CheckRecord(s.Context(), s.standing[i]))
 	}
 	s.Must(s.Cluster.AwaitAudit(s.Context()))
-	s.reserved = map[string]stack.Amount{}
-	l, err := s.Cluster.Ledger(s.Context())
-	s.Must(err)
-	maps.Copy(s.reserved, s.held(l))
+	s.reserved = s.held(s.Books())
 }
 
 // held is what the books have for the standing pods, by "pod/uuid".
@@ -82,20 +78,15 @@ func (s *siege) held(l *stack.Ledger) map[string]stack.Amount {
 	return held
 }
 
-// charged expects that the books, as soon as somebody who leads can show them, have of the standing pods what
-// they had before.
+// charged expects that the books, as soon as a leader shows them, have of the standing pods what they had before.
 func (s *siege) charged() {
 	s.Helper()
-	s.Must(stack.Eventually(s.Context(), "what runs is charged", func(ctx context.Context) error {
-		l, err := s.Cluster.Ledger(ctx)
-		if err != nil {
-			return err
-		}
+	s.AwaitBooks("what runs is charged", func(l *stack.Ledger) error {
 		if got := s.held(l); !maps.Equal(got, s.reserved) {
 			return fmt.Errorf("charged is %v, not %v", got, s.reserved)
 		}
 		return nil
-	}))
+	})
 }
 
 // suffer strikes a blow in the middle of a crowd.
@@ -105,24 +96,24 @@ func (s *siege) suffer(name string, b blow) {
 	s.Cleanup(c.tidy)
 	c.create()
 	c.awaitEnded(numBefore, 2*time.Minute)
-	s.Tell("%s …", b.what)
+	s.Logf("%s …", b.what)
 	began := time.Now()
 	b = s.strike(b)
 	s.charged()
-	s.Tell("%s: over after %.0f s", b.what, time.Since(began).Seconds())
+	s.Logf("%s: over after %.0f s", b.what, time.Since(began).Seconds())
 	c.awaitEnded(numCrowd, 4*time.Minute)
 	rejected := 0
 	for _, planned := range c.pods {
-		pod := s.witness.Last(planned)
+		pod, _ := s.witness.Last(planned)
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 		case b.rejects != "" && b.rejects == pod.Spec.NodeName && saysWhy(pod):
 			rejected++
-			s.Tell("%s: %s", pod.Name, stack.Told(pod))
+			s.Logf("%s: %s", pod.Name, stack.Describe(pod))
 		case b.cancels != "" && b.cancels == pod.Spec.NodeName && canceled(pod):
-			s.Tell("%s: the runtime gave up a start: %s", pod.Name, stack.Told(pod))
+			s.Logf("%s: the runtime gave up a start: %s", pod.Name, stack.Describe(pod))
 		default:
-			s.Errorf("%s: pod %s is %s", b.what, pod.Name, stack.Told(pod))
+			s.Errorf("%s: pod %s is %s", b.what, pod.Name, stack.Describe(pod))
 		}
 	}
 	c.check()
@@ -131,7 +122,7 @@ func (s *siege) suffer(name string, b blow) {
 	}
 	s.Must(s.Cluster.AwaitAudit(s.Context()))
 	s.Must(s.Cluster.Audit(s.Context()))
-	s.Tell("%s: all %d have ended after %.0f s, %d of them rejected", b.what, numCrowd, time.Since(began).Seconds(), rejected)
+	s.Logf("%s: all %d have ended after %.0f s, %d of them rejected", b.what, numCrowd, time.Since(began).Seconds(), rejected)
 }
 
 // saysWhy reports whether kubelet rejected a pod for want of devices and says so in its status.

@@ -15,9 +15,9 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestHundred is scenario 5: a hundred pods come onto two nodes as fast as they can be created, and ten of
-// them are deleted by force at moments that chance decides. Every container gets its own pod's devices, no
-// other pod is rejected or stuck, and at no moment is a device over-committed. Cases 33, 33b, 34 and 36.
+// TestHundred: a hundred pods come onto two nodes as fast as they can be created, and ten of them are deleted by force
+// at random moments. Every container gets its own pod's devices, no other pod is rejected or stuck, and at no moment is a
+// device over-committed.
 func TestHundred(t *testing.T) {
 	const numPods, numVictims = 100, 10
 	s := kind.Begin(t)
@@ -25,7 +25,7 @@ func TestHundred(t *testing.T) {
 	c := newCrowd(s, w, "p", numPods)
 	t.Cleanup(c.tidy)
 	seed := uint64(time.Now().UnixNano())
-	s.Tell("seed %d", seed)
+	s.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	victims := random.Perm(numPods)[:numVictims]
 
@@ -40,12 +40,12 @@ func TestHundred(t *testing.T) {
 	c.create()
 	c.awaitEnded(numPods, 8*time.Minute) // a fifth of that on an idle machine
 	s.Must(<-struck)
-	s.Tell("all have ended %.0f s after the first was created", time.Since(began).Seconds())
+	s.Logf("all have ended %.0f s after the first was created", time.Since(began).Seconds())
 
 	for i, pod := range c.pods {
-		last := w.Last(pod)
+		last, _ := w.Last(pod)
 		if !slices.Contains(victims, i) && last.Status.Phase != corev1.PodSucceeded {
-			t.Errorf("pod %s is %s", pod.Name, stack.Told(last))
+			t.Errorf("pod %s is %s", pod.Name, stack.Describe(last))
 		}
 	}
 	c.check()

@@ -88,7 +88,7 @@ func (t *trickle) end() {
 			t.Errorf("pod %s, without devices, took %v to end", pod.Name, finished.Sub(began))
 		}
 	}
-	t.Tell("%d pods without devices came and went, %v the longest", len(t.pods), longest)
+	t.Logf("%d pods without devices came and went, %v the longest", len(t.pods), longest)
 }
 
 // began is when a pod could begin: when it was created, or when its node went on, if it has ended since.

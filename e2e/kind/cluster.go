@@ -2,7 +2,6 @@ package kind
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/process"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -56,11 +57,11 @@ type Cluster struct {
 
 // Connect finds the cluster by context kind-phasegpu in the usual kubeconfigs, or asks kind for it.
 func Connect(ctx context.Context) (*Cluster, error) {
-	root, err := stack.Checkout(ctx)
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Root: filepath.Clean(root)}
+	c := &Cluster{Root: root}
 	c.kubeconfig = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{CurrentContext: contextName})
 	if raw, err := c.kubeconfig.RawConfig(); err != nil || raw.Contexts[contextName] == nil {
@@ -143,13 +144,5 @@ func (c *Cluster) SystemPods(ctx context.Context, name string) ([]corev1.Pod, er
 
 // command runs a program and returns what it prints. Its standard error is in the error.
 func command(ctx context.Context, name string, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, name, args...).Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
-		}
-		return string(out), fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), err)
-	}
-	return string(out), nil
+	return process.Output(exec.CommandContext(ctx, name, args...))
 }

@@ -38,7 +38,7 @@ func BenchmarkGateSharing(b *testing.B) {
 				sum       *[2]time.Duration
 			}{{"shared", "", &shared}, {"alone", "best-effort", &alone}} {
 				bound, reported := scaleUp(s, w, fmt.Sprint(way.name, "-", round), way.alignment, replicas)
-				s.Tell("%s: %d replicas bound after %v, reported after %v", way.name, replicas, bound, reported)
+				s.Logf("%s: %d replicas bound after %v, reported after %v", way.name, replicas, bound, reported)
 				way.sum[0] += bound / rounds
 				way.sum[1] += reported / rounds
 			}

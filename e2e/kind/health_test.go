@@ -16,7 +16,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestUnhealthyCard is scenario 7: a card turns unhealthy in the inventory file. It takes nothing new; what
+// TestUnhealthyCard: a card turns unhealthy in the inventory file. It takes nothing new; what
 // runs there goes on, init containers to their apps included, and stays charged; when it is healthy again, it
 // takes who waited for it.
 func TestUnhealthyCard(t *testing.T) {
@@ -84,7 +84,8 @@ func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool
 	if err := haveVolumesUpdated(ctx, s, "phasegpu-device-plugin", kind.Worker); err != nil {
 		return err
 	}
-	err = stack.Within(ctx, 3*time.Minute, fmt.Sprintf("the extender knows that %s is healthy: %t", card, healthy), func(ctx context.Context) error {
+	what := fmt.Sprintf("the extender knows that %s is healthy: %t", card, healthy)
+	err = stack.Within(ctx, 3*time.Minute, what, func(ctx context.Context) error {
 		l, err := s.Cluster.Ledger(ctx)
 		if err != nil {
 			return err
@@ -94,7 +95,7 @@ func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool
 		}
 		return nil
 	})
-	s.Tell("%s is declared healthy: %t; the extender knew after %.1f s", card, healthy, time.Since(began).Seconds())
+	s.Logf("%s is declared healthy: %t; the extender knew after %.1f s", card, healthy, time.Since(began).Seconds())
 	return err
 }
 
@@ -110,7 +111,8 @@ func haveVolumesUpdated(ctx context.Context, s *kind.Story, workload, node strin
 			continue
 		}
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.phasegpu.io/look":%q}}}`, time.Now().Format(time.RFC3339Nano))
-		if _, err := s.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		pods := s.Cluster.Client.CoreV1().Pods(pod.Namespace)
+		if _, err := pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}

@@ -4,14 +4,11 @@ package kind_test
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/e2e/kind"
@@ -26,7 +23,7 @@ import (
 // aligned is a pod for Worker3. Containers get the CPU named for them, for themselves if it is a whole one.
 func aligned(s *kind.Story, name string, alignment wire.Alignment, cpu map[string]string, containers ...stack.Container) *corev1.Pod {
 	pod := onWorker3(s.Pod(name, containers...))
-	for i := range len(pod.Spec.InitContainers) + len(pod.Spec.Containers) {
+	for i := range stack.NumContainers(pod) {
 		c := kube.Container(&pod.Spec, i)
 		for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu[c.Name], corev1.ResourceMemory: "32Mi"} {
 			c.Resources.Limits[name] = resource.MustParse(quantity)
@@ -44,34 +41,10 @@ func onWorker3(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// event waits for an event on a pod with this reason and all of these words.
-func event(s *kind.Story, pod *corev1.Pod, reason string, words ...string) {
-	s.Helper()
-	s.Must(stack.Eventually(s.Context(), fmt.Sprintf("pod %s has an event %s", pod.Name, reason), func(ctx context.Context) error {
-		list, err := s.Cluster.Client.EventsV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		var notes []string
-		for _, e := range list.Items {
-			if e.Regarding.UID != pod.UID {
-				continue
-			}
-			if e.Reason == reason && stack.Lacks(e.Note, words...) == nil {
-				s.Tell("%s: %s: %s", pod.Name, e.Reason, e.Note)
-				return nil
-			}
-			notes = append(notes, e.Reason+": "+e.Note)
-		}
-		return fmt.Errorf("its events are: %s", strings.Join(notes, "; "))
-	}))
-}
-
 // sees expects that each container runs, or has run, with its card and limits as recorded now, all on one card.
 func sees(s *kind.Story, pod *corev1.Pod, card string, containers ...string) {
 	s.Helper()
-	pod, err := s.Cluster.Pod(s.Context(), pod)
-	s.Must(err)
+	pod = s.Get(pod)
 	cards := cardsOf(s, pod)
 	for _, container := range containers {
 		if cards[container] != card {
@@ -79,7 +52,7 @@ func sees(s *kind.Story, pod *corev1.Pod, card string, containers ...string) {
 		}
 	}
 	s.Must(s.Cluster.CheckRecord(s.Context(), pod, containers...))
-	s.Tell("%s: %s on %s, as recorded and as they see it", pod.Name, strings.Join(containers, ", "), card)
+	s.Logf("%s: %s on %s, as recorded and as they see it", pod.Name, strings.Join(containers, ", "), card)
 }
 
 // A container with a CPU of its own gets the card beside that CPU, whichever the scheduler picked, and the first
@@ -90,7 +63,7 @@ func TestContainerFollowsKubelet(t *testing.T) {
 			s := kind.Begin(t)
 			pod := s.Submit(aligned(s, "train", alignment, map[string]string{"train": "1"}, stack.App("train", stack.GPU(1, 30000))))
 			s.Running(pod, "train")
-			event(s, pod, "Refitted", kind.CardE)
+			s.Event(pod, "Refitted", kind.CardE)
 			sees(s, pod, kind.CardE, "train")
 			s.Reserved(kind.CardE, 30000)
 			s.Reserved(kind.CardD, 0)
@@ -132,15 +105,15 @@ func TestContainerCannotFollowKubelet(t *testing.T) {
 
 	strict := s.Submit(aligned(s, "strict", wire.Strict, cpu, stack.App("train", stack.GPU(1, 20000))))
 	s.Ended(strict, corev1.PodFailed)
-	event(s, strict, "RefitRefused", kind.CardE)
-	event(s, strict, "UnexpectedAdmissionError", "NoMemory")
+	s.Event(strict, "RefitRefused", kind.CardE)
+	s.Event(strict, "UnexpectedAdmissionError", "NoMemory")
 	s.Reserved(kind.CardD, 0)
 	s.Reserved(kind.CardE, 30000)
 	s.Charged(30000)
 
 	relaxed := s.Submit(aligned(s, "relaxed", wire.BestEffort, cpu, stack.App("train", stack.GPU(1, 20000))))
 	s.Running(relaxed, "train")
-	event(s, relaxed, "RefitRefused", kind.CardE)
+	s.Event(relaxed, "RefitRefused", kind.CardE)
 	sees(s, relaxed, kind.CardD, "train")
 	s.Reserved(kind.CardD, 20000)
 	s.Reserved(kind.CardE, 30000)
@@ -153,31 +126,10 @@ func TestContainerCannotFollowKubelet(t *testing.T) {
 }
 
 // Without the refit service best-effort pods start where they were placed, and strict pods fail and say why.
-func TestNobodyToAsk(t *testing.T) {
+func TestWithoutRefitService(t *testing.T) {
 	s := kind.Begin(t)
 	scale := func(replicas int32) {
-		deployments := s.Cluster.Client.AppsV1().Deployments(stack.SystemNamespace)
-		current, err := deployments.GetScale(context.WithoutCancel(s.Context()), "phasegpu-numarefit", metav1.GetOptions{})
-		s.Must(err)
-		current.Spec.Replicas = replicas
-		_, err = deployments.UpdateScale(context.WithoutCancel(s.Context()), "phasegpu-numarefit", current, metav1.UpdateOptions{})
-		s.Must(err)
-		s.Must(stack.Eventually(context.WithoutCancel(s.Context()), fmt.Sprintf("numarefit has %d replicas", replicas), func(ctx context.Context) error {
-			pods, err := s.Cluster.SystemPods(ctx, "phasegpu-numarefit")
-			if err != nil {
-				return err
-			}
-			ready := slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-				return replicas > 0 && !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-					return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-				})
-			})
-			if len(ready) != int(replicas) {
-				return fmt.Errorf("it has %d", len(ready))
-			}
-			return nil
-		}))
-		s.Tell("the refit service has %d replicas", replicas)
+		s.Must(scaleDeployment(context.WithoutCancel(s.Context()), s, "phasegpu-numarefit", replicas))
 	}
 	t.Cleanup(func() { scale(2) })
 	scale(0)
@@ -189,5 +141,5 @@ func TestNobodyToAsk(t *testing.T) {
 
 	strict := s.Submit(aligned(s, "strict", wire.Strict, cpu, stack.App("train", stack.GPU(1, 20000))))
 	s.Ended(strict, corev1.PodFailed)
-	event(s, strict, "UnexpectedAdmissionError", "refit service")
+	s.Event(strict, "UnexpectedAdmissionError", "refit service")
 }

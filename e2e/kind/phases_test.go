@@ -14,8 +14,6 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Scenario 2, its second half: scenarios 4 and 8 of package scenarios, with containers that run.
-
 // A failed init container keeps its memory while it may be retried, and a pod that has ended keeps none, whatever
 // its containers did.
 func TestInitEnds(t *testing.T) {

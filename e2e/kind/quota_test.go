@@ -11,8 +11,8 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Scenario 8: limits. keys follow a pod's phases, requests. keys the API server's own fold over raw quantities, for as
-// long as the pod lives; both hold in one namespace. (Case 40)
+// limits. keys follow a pod's phases, requests. keys the API server's own fold over raw quantities, for as
+// long as the pod lives; both hold in one namespace.
 func TestQuota(t *testing.T) {
 	const team = "team"
 	s := kind.Begin(t)
@@ -24,7 +24,7 @@ func TestQuota(t *testing.T) {
 		used, err := s.Cluster.AwaitCounted(s.Context(), s.Namespace, team, pods...)
 		s.Must(err)
 		memory := used["requests.nvidia.com/gpumem"]
-		s.Tell("the API server charges %s", memory.String())
+		s.Logf("the API server charges %s", memory.String())
 	}
 	s.Refused(s.Pod("greedy", stack.Init("load", stack.GPU(1, 24577)), stack.App("train", stack.GPU(1, 4096))),
 		`init container "load"`, "peak of 24577 MiB", `ResourceQuota "team"`, "24576")

@@ -12,7 +12,7 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Scenario 4: every container's environment names exactly the devices and limits of its pod's record.
+// Every container's environment names exactly the devices and limits of its pod's record.
 func TestContainersSeeTheirRecord(t *testing.T) {
 	s := kind.Begin(t)
 	small := s.Submit(kind.Pin(s.Pod("small", stack.App("serve", stack.GPU(1, 2576), stack.Cores(10))), kind.CardB))
@@ -53,7 +53,7 @@ func TestContainersSeeTheirRecord(t *testing.T) {
 
 	for _, pod := range []*corev1.Pod{s.Running(small, "serve"), split, wide, half} {
 		s.Must(s.Cluster.CheckRecord(s.Context(), pod))
-		s.Tell("%s: every container sees what is recorded: %s", pod.Name, pod.Annotations["hami.io/vgpu-devices-allocated"])
+		s.Logf("%s: every container sees what is recorded: %s", pod.Name, pod.Annotations["hami.io/vgpu-devices-allocated"])
 	}
 
 	// A container that is started again is not allocated for again.

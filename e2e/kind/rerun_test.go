@@ -3,13 +3,11 @@
 package kind_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/kind"
 	"github.com/phasegpu/phasegpu/e2e/stack"
@@ -30,7 +28,7 @@ type again func(s *kind.Story, pod *corev1.Pod)
 func sandboxStopped(s *kind.Story, pod *corev1.Pod) {
 	s.Helper()
 	s.Must(s.Cluster.StopSandbox(s.Context(), pod))
-	s.Tell("%s: its sandbox is stopped", pod.Name)
+	s.Logf("%s: its sandbox is stopped", pod.Name)
 }
 
 // exitRule has a container exit rule restart all containers in place.
@@ -86,7 +84,7 @@ func TestRerunMemoryGone(t *testing.T) {
 
 	sandboxStopped(s, pod)
 	s.Reserved(kind.CardA, atPeak+15000)
-	overcommitted(s, pod, kind.CardA, fmt.Sprint(atPeak+15000))
+	s.Event(pod, "GPUOvercommitted", kind.CardA, fmt.Sprint(atPeak+15000))
 	s.Delete(other)
 	s.Reserved(kind.CardA, atPeak)
 	s.StillPending(waiting)
@@ -105,7 +103,7 @@ func TestRerunOrdinaryRestart(t *testing.T) {
 	s := kind.Begin(t)
 	pod := steady(s, "ordinary")
 	s.Unmoved(pod, func() {
-		for i, code := range []int{1, 0} {
+		for i, code := range []int32{1, 0} {
 			for _, container := range []string{"a", "s"} {
 				s.Finish(pod, container, code)
 			}
@@ -152,28 +150,8 @@ func runsOnce(s *kind.Story, pod *corev1.Pod, container string) {
 	s.Helper()
 	s.Await(pod, "has "+container+" running again", func(p *corev1.Pod) error {
 		if c := stack.ContainerStatus(p, container); c == nil || c.State.Running == nil || c.RestartCount == 0 {
-			return errors.New(stack.Told(p))
+			return errors.New(stack.Describe(p))
 		}
 		return nil
 	})
-}
-
-// overcommitted waits until the extender says of a pod, as an event, that its card has less than is reserved.
-func overcommitted(s *kind.Story, pod *corev1.Pod, words ...string) {
-	s.Helper()
-	var note string
-	s.Must(stack.Eventually(s.Context(), "pod "+pod.Name+" has an event GPUOvercommitted", func(ctx context.Context) error {
-		events, err := s.Cluster.Client.EventsV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.Regarding.UID == pod.UID && e.Reason == "GPUOvercommitted" {
-				note = e.Note
-				return stack.Lacks(note, words...)
-			}
-		}
-		return fmt.Errorf("none of %d events is", len(events.Items))
-	}))
-	s.Tell("%s: event: %s", pod.Name, note)
 }

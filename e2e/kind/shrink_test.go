@@ -15,8 +15,6 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Scenario 2, its first half: scenarios 2 and 3 of package scenarios, with containers that run.
-
 // A pod is placed by its peak, and what its finished init container held goes to a pod that waits for it,
 // which nobody touches: 21 times of 21. How long that takes is shown; the goal is two seconds.
 func TestInitShrink(t *testing.T) {
@@ -46,7 +44,7 @@ func TestInitShrink(t *testing.T) {
 	}
 	notOver(s, w)
 	late := len(slices.DeleteFunc(slices.Clone(delays), func(d time.Duration) bool { return d <= goal }))
-	s.Tell("from the exit as the API server shows it to the waiting pod's node, %d of %d later than %v:\n%s",
+	s.Logf("from the exit as the API server shows it to the waiting pod's node, %d of %d later than %v:\n%s",
 		late, len(delays), goal, stack.Distribution(delays))
 }
 
@@ -80,15 +78,10 @@ func (l *lane) handOver(s *kind.Story, w *stack.Witness) time.Duration {
 	s.Helper()
 	exited := endOf(s, w, l.holder, "load")
 	s.Finish(l.holder, "load", 0)
-	bound, at, err := w.Within(s.Context(), 10*time.Second, l.waiter, "is bound", func(p *corev1.Pod) error {
-		if p.Spec.NodeName == "" {
-			return errors.New(stack.Told(p))
-		}
-		return nil
-	})
+	bound, at, err := w.Within(s.Context(), 10*time.Second, l.waiter, "is bound", stack.Bound)
 	s.Must(err)
 	delay := at.Sub(exited())
-	s.Tell("%s: on node %s %v later", l.waiter.Name, bound.Spec.NodeName, delay.Round(time.Millisecond))
+	s.Logf("%s: on node %s %v later", l.waiter.Name, bound.Spec.NodeName, delay.Round(time.Millisecond))
 	s.Holds(l.holder, 10240)
 	return delay
 }
@@ -103,7 +96,7 @@ func endOf(s *kind.Story, w *stack.Witness, pod *corev1.Pod, container string) (
 	go func() {
 		_, _, err := w.Await(s.Context(), pod, "has "+container+" ended", func(p *corev1.Pod) error {
 			if c := stack.ContainerStatus(p, container); c == nil || c.State.Running != nil {
-				return errors.New(stack.Told(p))
+				return errors.New(stack.Describe(p))
 			}
 			return nil
 		})

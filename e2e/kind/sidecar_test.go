@@ -3,6 +3,7 @@
 package kind_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -11,8 +12,6 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/kind"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
-
-// Scenario 1: scenarios 5 to 7 of package scenarios, with containers that run.
 
 // A sidecar counts beside the app, for good.
 func TestSidecarAndApp(t *testing.T) {
@@ -39,7 +38,7 @@ func TestSidecarOrder(t *testing.T) {
 	s.Running(before, "cache")
 	s.Running(before, "load")
 	if now := s.Running(after, "load"); stack.ContainerStatus(now, "cache").State.Running != nil {
-		s.Fatalf("the sidecar runs before its turn: %s", stack.Told(now))
+		s.Fatalf("the sidecar runs before its turn: %s", stack.Describe(now))
 	}
 	s.Reserved(kind.CardA, 22528)
 	s.Reserved(kind.CardB, 20480)
@@ -100,7 +99,7 @@ func restarted(s *kind.Story, pod *corev1.Pod, container string, times int32) {
 	s.Helper()
 	s.Await(pod, fmt.Sprintf("has %s restarted %d×", container, times), func(p *corev1.Pod) error {
 		if c := stack.ContainerStatus(p, container); c == nil || c.RestartCount < times {
-			return fmt.Errorf("it is %s", stack.Told(p))
+			return errors.New(stack.Describe(p))
 		}
 		return nil
 	})

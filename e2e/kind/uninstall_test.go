@@ -20,7 +20,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestReinstall is scenario 9: phasegpu is taken off the cluster and comes back while pods run. They go on
+// TestReinstall: phasegpu is taken off the cluster and comes back while pods run. They go on
 // running, pods come and go without it, and its books are rebuilt as they were.
 func TestReinstall(t *testing.T) {
 	s := kind.Begin(t)
@@ -95,8 +95,7 @@ type books struct {
 
 func readBooks(s *kind.Story) books {
 	s.Helper()
-	l, err := s.Cluster.Ledger(s.Context())
-	s.Must(err)
+	l := s.Books()
 	b := books{map[string]stack.LedgerDevice{}, map[string]stack.LedgerPod{}, l.Used()}
 	for _, n := range l.Nodes {
 		for _, d := range n.Devices {
@@ -123,12 +122,11 @@ func (b books) without(pod *corev1.Pod, device string, memoryMiB int64) books {
 // runsOn expects that the containers which ran of a pod run on, never restarted.
 func runsOn(s *kind.Story, pod *corev1.Pod) {
 	s.Helper()
-	now, err := s.Cluster.Pod(s.Context(), pod)
-	s.Must(err)
+	now := s.Get(pod)
 	for _, was := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		is := stack.ContainerStatus(now, was.Name)
 		if was.State.Running != nil && (is.State.Running == nil || is.ContainerID != was.ContainerID) {
-			s.Errorf("pod %s ran and is %s", pod.Name, stack.Told(now))
+			s.Errorf("pod %s ran and is %s", pod.Name, stack.Describe(now))
 		}
 	}
 }
@@ -140,6 +138,6 @@ func script(ctx context.Context, s *kind.Story, name string, args ...string) err
 	if err != nil {
 		return fmt.Errorf("kind/%s: %w\n%s", name, err, out)
 	}
-	s.Tell("kind/%s: %.0f s", strings.Join(append([]string{name}, args...), " "), time.Since(began).Seconds())
+	s.Logf("kind/%s: %.0f s", strings.Join(append([]string{name}, args...), " "), time.Since(began).Seconds())
 	return nil
 }

@@ -116,7 +116,7 @@ func (v version) replaced(replace func()) {
 	}))
 	v.Must(v.Cluster.AwaitAudit(v.Context()))
 	v.Must(v.Cluster.Audit(v.Context()))
-	v.Tell("the books are as before, and audited")
+	v.Logf("the books are as before, and audited")
 }
 
 // roll gives every workload the image with a suffix and a variable that tells so, or as they were without one, and waits
@@ -143,7 +143,7 @@ func (v version) roll(suffix string) {
 		v.Must(stack.Within(v.Context(), 3*timeout, name+" is replaced", func(ctx context.Context) error {
 			return v.rolled(ctx, name, w.namespace, w.kind)
 		}))
-		v.Tell("%s is replaced", name)
+		v.Logf("%s is replaced", name)
 	}
 	v.Must(stack.Eventually(v.Context(), "only the new version runs", func(ctx context.Context) error {
 		for name, w := range workloads() {

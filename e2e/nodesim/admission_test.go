@@ -34,9 +34,9 @@ func TestIDs(t *testing.T) {
 		want    int64
 	}{
 		{map[string]int64{"a": 2}, []string{"a"}, 2},
-		{map[string]int64{"i": 3, "a": 1}, []string{"i", "a"}, 3}, // case 8
+		{map[string]int64{"i": 3, "a": 1}, []string{"i", "a"}, 3}, // the init container's ids are kept
 		{map[string]int64{"i": 1, "a": 2}, []string{"i", "a"}, 2},
-		{map[string]int64{"i": 1, "s": 1, "a": 1}, []string{"i", "s", "a"}, 2}, // case 33: s gets i's id
+		{map[string]int64{"i": 1, "s": 1, "a": 1}, []string{"i", "s", "a"}, 2}, // s gets i's id
 		{map[string]int64{"s": 1, "i": 1, "a": 1}, []string{"s", "i", "a"}, 2},
 		{map[string]int64{"i": 2, "a": 1}, []string{"i", "a"}, 2},
 		{map[string]int64{"i1": 3, "i2": 2, "a": 1}, []string{"i1", "i2", "a"}, 3},

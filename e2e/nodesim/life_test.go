@@ -141,7 +141,7 @@ func TestLife(t *testing.T) {
 				"Pending no-sandbox a:W b:W", "Pending a:W b:W", "Running a:R(0) b:R(0)", "Running a:T0(0-0) b:R(0)", "Failed a:T0(0-0) b:T3(0-0)",
 			}},
 		}},
-		// Case 13, in the reports of a real kubelet.
+		// In the reports of a real kubelet.
 		{"sandbox recreated", PodOf(corev1.RestartPolicyAlways, "i0", "s", "i1", "a"), "i0=0@4s;i1=0@4s", []act{
 			{10, (*life).untilSteady, []string{"Running i0:T0(0-4) s:R(4) i1:T0(4-8) a:R(8)"}},
 			{20, func(l *life, _ time.Time) { l.recreateSandbox() }, []string{
@@ -160,7 +160,6 @@ func TestLife(t *testing.T) {
 				"Running i0:T0(21-24)rc1 s:R(24)rc1 i1:T0(24-28)rc1 a:R(28)rc1",
 			}},
 		}},
-		// Case 14.
 		{"pause killed", PodOf(corev1.RestartPolicyAlways, "i", "a"), "i=0@4s", []act{
 			{10, (*life).untilSteady, []string{"Running i:T0(0-4) a:R(4)"}},
 			{20, func(l *life, _ time.Time) { l.killPause() }, []string{

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/phasegpu/phasegpu/e2e/podfeed"
 )
 
 // TestOverlapsOverGap: while the watch was away one pod was reported, and then another bound. A list tells of
@@ -26,19 +28,13 @@ func TestOverlapsOverGap(t *testing.T) {
 		records:  records{between: map[string]map[types.UID]waitedOn{}},
 		kubelets: map[string]*kubelet{}, pods: map[types.UID]*podWorker{}, more: make(chan struct{}),
 	}
-	f := &feed{sim: s, pods: map[types.UID]*corev1.Pod{}, synced: make(chan struct{})}
-	feedAll := func(objects ...any) {
-		t.Helper()
-		if err := f.Replace(objects, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	feedAll(pod("first", false))
-	feedAll(pod("second", false), pod("first", true))
+	list := func(pods ...*corev1.Pod) { s.see(podfeed.Change{Pods: pods, List: true}) }
+	list(pod("first", false))
+	list(pod("second", false), pod("first", true))
 	if o := s.Overlaps(); len(o) > 0 {
 		t.Errorf("overlaps %v, want none", o)
 	}
-	feedAll(pod("third", false), pod("second", false))
+	list(pod("third", false), pod("second", false))
 	if o := s.Overlaps(); len(o) != 1 {
 		t.Errorf("overlaps %v, want one", o)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
-// world is a control plane without a scheduler: the tests bind.
-type world struct {
+// simulation is simulated nodes on a control plane without a scheduler: the tests bind.
+type simulation struct {
 	*testing.T
 	cp     *controlplane.ControlPlane
 	client kubernetes.Interface
@@ -29,30 +29,24 @@ type world struct {
 
 // TestSimulator is one control plane for all tests; each has its own node.
 func TestSimulator(t *testing.T) {
-	w := world{T: t, cp: controlplane.StartT(t, controlplane.Options{})}
+	w := simulation{T: t, cp: controlplane.StartT(t, controlplane.Options{})}
 	var err error
-	if w.client, err = kubernetes.NewForConfig(w.cp.Admin()); err != nil {
-		t.Fatal(err)
-	}
-	if w.sim, err = nodesim.Start(t.Context(), w.cp.Admin(), nodesim.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := w.sim.Stop(); err != nil {
-			t.Error(err)
-		}
-	}()
-	for name, test := range map[string]func(world){
-		"step by step":              world.stepByStep,
-		"by plan":                   world.byPlan,
-		"reruns":                    world.reruns,
-		"admission":                 world.admission,
-		"deletion":                  world.deletion,
-		"status of one's own":       world.ownStatus,
-		"kubelet hangs":             world.kubeletHangs,
-		"node changes":              world.nodeChanges,
-		"bound before the node is":  world.boundBefore,
-		"orders that cannot be met": world.impossibleOrders,
+	w.client, err = kubernetes.NewForConfig(w.cp.Admin())
+	w.must(err)
+	w.sim, err = nodesim.Start(t.Context(), w.cp.Admin(), nodesim.Options{})
+	w.must(err)
+	defer func() { w.must(w.sim.Stop()) }()
+	for name, test := range map[string]func(simulation){
+		"step by step":              simulation.stepByStep,
+		"by plan":                   simulation.byPlan,
+		"reruns":                    simulation.reruns,
+		"admission":                 simulation.admission,
+		"deletion":                  simulation.deletion,
+		"status of one's own":       simulation.ownStatus,
+		"kubelet hangs":             simulation.kubeletHangs,
+		"node changes":              simulation.nodeChanges,
+		"bound before the node is":  simulation.boundBefore,
+		"orders that cannot be met": simulation.impossibleOrders,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := w
@@ -71,7 +65,7 @@ func TestSimulator(t *testing.T) {
 	}
 }
 
-func (w world) stepByStep() {
+func (w simulation) stepByStep() {
 	w.node("steps", nil)
 	pod := w.bind("steps", w.pod("steps", corev1.RestartPolicyNever, "i1", "i2", "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "i1"))
@@ -99,7 +93,7 @@ func (w world) stepByStep() {
 	}
 }
 
-func (w world) byPlan() {
+func (w simulation) byPlan() {
 	w.node("plan", nil)
 	pod := w.pod("plan", corev1.RestartPolicyOnFailure, "i1", "s", "a")
 	pod.Annotations = map[string]string{nodesim.PlanAnnotation: "i1=1,0; *=0@50ms"}
@@ -110,7 +104,7 @@ func (w world) byPlan() {
 	}
 }
 
-func (w world) reruns() {
+func (w simulation) reruns() {
 	w.node("reruns", nil)
 	pod := w.bind("reruns", w.pod("reruns", corev1.RestartPolicyAlways, "i1", "a"))
 	w.must(w.sim.Finish(w.ctx(), pod, "i1", 0))
@@ -130,7 +124,7 @@ func (w world) reruns() {
 	}
 }
 
-func (w world) admission() {
+func (w simulation) admission() {
 	devices := nodesim.GPUs("admission", 2, 1000)
 	devices[0].Capacity.Slots, devices[1].Capacity.Slots = 2, 1
 	w.node("admission", func(n *nodesim.Node) { n.Devices = devices })
@@ -163,21 +157,15 @@ func (w world) admission() {
 	}
 }
 
-func (w world) deletion() {
+func (w simulation) deletion() {
 	w.node("deletion", nil)
 	pods := w.client.CoreV1().Pods("default")
-	gone := func(pod *corev1.Pod) func() bool {
-		return func() bool {
-			_, err := pods.Get(w.Context(), pod.Name, metav1.GetOptions{})
-			return apierrors.IsNotFound(err)
-		}
-	}
 	pod := w.bind("deletion", w.pod("polite", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
 	w.must(pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
-	await.Until(w, "pod polite is gone", gone(pod))
+	w.gone(pod)
 
-	// Case 31: it holds out until it is ended.
+	// It runs on until it is ended.
 	pod = w.pod("stubborn", corev1.RestartPolicyNever, "a")
 	pod.Annotations = map[string]string{nodesim.SIGTERMAnnotation: "ignore"}
 	pod = w.bind("deletion", pod)
@@ -188,7 +176,7 @@ func (w world) deletion() {
 		w.Errorf("stubborn: %+v, want it to run", got.Status)
 	}
 	w.must(w.sim.Finish(w.ctx(), pod, "a", 0))
-	await.Until(w, "pod stubborn is gone", gone(pod))
+	w.gone(pod)
 
 	pod = w.bind("deletion", w.pod("forced", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
@@ -198,7 +186,7 @@ func (w world) deletion() {
 	w.must(w.sim.AwaitRunning(w.ctx(), again, "a"))
 }
 
-func (w world) ownStatus() {
+func (w simulation) ownStatus() {
 	w.node("own", nil)
 	pod := w.bind("own", w.pod("own", corev1.RestartPolicyAlways, "i1", "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "i1"))
@@ -222,13 +210,10 @@ func (w world) ownStatus() {
 		w.Errorf("start time %v, want none", got)
 	}
 	w.must(w.client.CoreV1().Pods("default").Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
-	await.Until(w, "it is deleted", func() bool {
-		_, err := w.client.CoreV1().Pods("default").Get(w.Context(), pod.Name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
+	w.gone(pod)
 }
 
-func (w world) kubeletHangs() {
+func (w simulation) kubeletHangs() {
 	w.node("hangs", nil)
 	w.sim.Pause("hangs")
 	pod := w.bind("hangs", w.pod("hangs", corev1.RestartPolicyAlways, "a"))
@@ -241,7 +226,7 @@ func (w world) kubeletHangs() {
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
 }
 
-func (w world) nodeChanges() {
+func (w simulation) nodeChanges() {
 	allocatable := func() int64 {
 		n, err := w.client.CoreV1().Nodes().Get(w.Context(), "changes", metav1.GetOptions{})
 		w.must(err)
@@ -264,13 +249,13 @@ func (w world) nodeChanges() {
 	}
 }
 
-func (w world) boundBefore() {
+func (w simulation) boundBefore() {
 	w.bind("late", w.pod("early", corev1.RestartPolicyAlways, "a"))
 	w.node("late", nil)
 	w.must(w.sim.AwaitRunning(w.ctx(), w.pod("early", corev1.RestartPolicyAlways, "a"), "a")) // by name
 }
 
-func (w world) impossibleOrders() {
+func (w simulation) impossibleOrders() {
 	w.node("impossible", nil)
 	pod := w.bind("impossible", w.pod("impossible", corev1.RestartPolicyNever, "a"))
 	short, cancel := context.WithTimeout(w.Context(), 300*time.Millisecond)
@@ -299,7 +284,7 @@ func (w world) impossibleOrders() {
 	}
 }
 
-func (w world) apiServerRestarts() {
+func (w simulation) apiServerRestarts() {
 	w.node("restarts", nil)
 	pod := w.bind("restarts", w.pod("restarts", corev1.RestartPolicyNever, "i1", "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "i1"))
@@ -317,20 +302,20 @@ func (w world) apiServerRestarts() {
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
 }
 
-func (w world) ctx() context.Context {
+func (w simulation) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(w.Context(), 30*time.Second)
 	w.Cleanup(cancel)
 	return ctx
 }
 
-func (w world) must(err error) {
+func (w simulation) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-func (w world) node(name string, change func(*nodesim.Node)) {
+func (w simulation) node(name string, change func(*nodesim.Node)) {
 	w.Helper()
 	n := nodesim.Node{Name: name}
 	if change != nil {
@@ -340,14 +325,14 @@ func (w world) node(name string, change func(*nodesim.Node)) {
 }
 
 // pod is nodesim.PodOf with a name, to be created.
-func (w world) pod(name string, policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
+func (w simulation) pod(name string, policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
 	pod := nodesim.PodOf(policy, containers...)
 	pod.Name, pod.UID = name, ""
 	return pod
 }
 
 // bind creates a pod and binds it to a node.
-func (w world) bind(node string, pod *corev1.Pod) *corev1.Pod {
+func (w simulation) bind(node string, pod *corev1.Pod) *corev1.Pod {
 	w.Helper()
 	pod, err := w.client.CoreV1().Pods("default").Create(w.Context(), pod, metav1.CreateOptions{})
 	w.must(err)
@@ -358,7 +343,16 @@ func (w world) bind(node string, pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-func (w world) get(pod *corev1.Pod) *corev1.Pod {
+// gone waits until the API server has a pod no more.
+func (w simulation) gone(pod *corev1.Pod) {
+	w.Helper()
+	await.Until(w, "pod "+pod.Name+" is gone", func() bool {
+		_, err := w.client.CoreV1().Pods("default").Get(w.Context(), pod.Name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func (w simulation) get(pod *corev1.Pod) *corev1.Pod {
 	w.Helper()
 	got, err := w.client.CoreV1().Pods(pod.Namespace).Get(w.Context(), pod.Name, metav1.GetOptions{})
 	w.must(err)

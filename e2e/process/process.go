@@ -1,14 +1,15 @@
 // Package process runs the programs of a test cluster as children of this process: it starts them, waits
-// until they are ready, sends them signals, and sees to it that none outlives its parent (on Linux also
-// when the parent is killed).
+// until they are ready, sends them signals, and sees to it that none outlives its parent.
 package process
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -82,7 +83,8 @@ func (p *Process) launch() (*run, error) {
 	cmd := exec.Command(p.Path, p.Args...)
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = attributes()
+	// It dies with its parent, and a terminal's Ctrl-C is the parent's to take: it ends its children in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func (p *Process) waitReady(ctx context.Context, r *run) error {
 		select {
 		case <-r.exited:
 			tail := p.tail(r)
-			if saysAddressInUse(tail) {
+			if strings.Contains(tail, "address already in use") {
 				return fmt.Errorf("%s ended before it was ready: %w; its last words:\n%s", p.Name, ErrAddressInUse, tail)
 			}
 			return fmt.Errorf("%s ended before it was ready (%v); its last words:\n%s", p.Name, r.err, tail)
@@ -134,7 +136,7 @@ func (p *Process) Stop(ctx context.Context) error {
 		return nil
 	}
 	_ = r.cmd.Process.Signal(syscall.SIGTERM)
-	_ = r.cmd.Process.Signal(resume)
+	_ = r.cmd.Process.Signal(syscall.SIGCONT)
 	select {
 	case <-r.exited:
 		return nil
@@ -208,4 +210,29 @@ func (r *run) alive() bool {
 	default:
 		return true
 	}
+}
+
+// tailBytes is how much of a log an error shows.
+const tailBytes = 4096
+
+// tail reads the end of what a run wrote.
+func (p *Process) tail(r *run) string {
+	f, err := os.Open(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err.Error()
+	}
+	from := max(r.offset, info.Size()-tailBytes)
+	text, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
+	if err != nil {
+		return err.Error()
+	}
+	if _, rest, ok := strings.Cut(string(text), "\n"); ok && from > r.offset { // cut at a line
+		return "…\n" + rest
+	}
+	return string(text)
 }

@@ -33,11 +33,10 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{Stack: stack.StartT(t, stack.Options{Scheduler: patient})}
+	s := &site{Stack: stack.StartT(t, stack.Options{Scheduler: stack.Patient})}
 	var err error
-	if s.refit, err = s.StartRefit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s.refit, err = s.StartRefit(t.Context())
+	must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			fmt.Fprintf(t.Output(), "--- end of the log of the refit service\n%s\n", s.refit.Process.Tail())
@@ -51,13 +50,6 @@ func newSite(t *testing.T) *site {
 	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	t.Cleanup(s.client.CloseIdleConnections)
 	return s
-}
-
-// patient lets the scheduler lead on where a busy machine keeps it from renewing its Lease: who leads is not
-// what is tested here.
-func patient(config map[string]any) {
-	election := config["leaderElection"].(map[string]any)
-	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "5m", "4m", "2s"
 }
 
 // node adds a node of two cards with 40 GiB and returns the token of its device plugin.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,10 +12,12 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
+	"github.com/phasegpu/phasegpu/e2e/process"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
@@ -63,11 +64,8 @@ func TestAudit(t *testing.T) {
 		}
 	})
 
-	pod, err := s.Create(t.Context(), stack.NewPod("ml", "train", stack.Init("load", stack.GPU(1, 16384)), stack.App("serve", stack.GPU(1, 8192))))
-	must(t, err)
-	pod, err = s.AwaitBound(t.Context(), pod)
-	must(t, err)
-	must(t, s.Sim.AwaitRunning(t.Context(), pod, "load")) // and now it stays as it is
+	d := s.Drive(t, "ml")
+	pod := d.Running(d.Submit(loader("train")), "load") // and now it stays as it is
 	must(t, s.AwaitSeen(t.Context(), pod))
 	node := pod.Spec.NodeName
 
@@ -90,11 +88,7 @@ func TestAudit(t *testing.T) {
 				if code != c.code {
 					t.Errorf("exit code %d, want %d", code, c.code)
 				}
-				for _, word := range c.words {
-					if !strings.Contains(out, word) {
-						t.Errorf("it does not say %q:\n%s", word, out)
-					}
-				}
+				must(t, stack.Lacks(out, c.words...))
 			})
 		}
 	})
@@ -126,7 +120,7 @@ func TestAudit(t *testing.T) {
 
 // comeAndGo has a pod scheduled, run through its phases and deleted.
 func comeAndGo(ctx context.Context, s *stack.Stack, name string) error {
-	pod, err := s.Create(ctx, stack.NewPod("ml", name, stack.Init("load", stack.GPU(1, 16384)), stack.App("serve", stack.GPU(1, 8192))))
+	pod, err := s.Create(ctx, loader(name))
 	if err != nil {
 		return err
 	}
@@ -134,6 +128,10 @@ func comeAndGo(ctx context.Context, s *stack.Stack, name string) error {
 		return err
 	}
 	return errors.Join(s.Sim.Finish(ctx, pod, "load", 0), s.Sim.AwaitRunning(ctx, pod, "serve"), s.Delete(ctx, pod))
+}
+
+func loader(name string) *corev1.Pod {
+	return stack.NewPod("ml", name, stack.Init("load", stack.GPU(1, 16384)), stack.App("serve", stack.GPU(1, 8192)))
 }
 
 // auditor runs the command as a user who has the role for it and nothing else.
@@ -178,10 +176,7 @@ func (a *auditor) audit(args ...string) (string, int) {
 // page returns an extender's books as it shows them.
 func (a *auditor) page(url string) string {
 	a.t.Helper()
-	answer, err := http.Get(url)
-	must(a.t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := process.Get(a.t.Context(), http.DefaultClient, url)
 	must(a.t, err)
 	return string(text)
 }

@@ -74,12 +74,8 @@ func says(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("%s: no error", what)
-		return
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: the error does not say %q: %v", what, word, err)
-		}
+	} else if err := stack.Lacks(err.Error(), words...); err != nil {
+		t.Errorf("%s: %v", what, err)
 	}
 }
 
@@ -129,7 +125,7 @@ func quantities(t *testing.T, p *scenarios.Play) {
 		{limits{memory: true}, []string{"Pod in version"}},
 		{limits{memory: []int{1}}, []string{"Pod in version"}},
 	}
-	before := ledgerOf(t, p).Generation
+	before := p.Books().Generation
 	for i, r := range refused {
 		for _, list := range []string{"containers", "initContainers"} {
 			what := fmt.Sprintf("%s of %v", list, r.limits)
@@ -146,7 +142,7 @@ func quantities(t *testing.T, p *scenarios.Play) {
 	says(t, "requests alone", create(p, "alone", "containers", map[string]any{"requests": limits{memory: "1000"}}), "odd", memory, "put it in limits")
 	says(t, "other requests", create(p, "other", "containers", map[string]any{"limits": limits{memory: "1000"}, "requests": limits{memory: "999"}}),
 		"odd", memory, "999", "1k")
-	if after := ledgerOf(t, p).Generation; after != before {
+	if after := p.Books().Generation; after != before {
 		t.Errorf("refused pods changed the books %d times", after-before)
 	}
 
@@ -155,13 +151,7 @@ func quantities(t *testing.T, p *scenarios.Play) {
 	_, err := quotas.Create(p.Context(), quota("team", "limits.nvidia.com/gpumem", "17179869183"), metav1.CreateOptions{})
 	must(t, err)
 	huge := p.Pod("huge", stack.App("a", stack.GPU(1024, 8388608)), stack.App("b", stack.GPU(1024, 8388608)))
-	must(t, stack.Eventually(p.Context(), "a huge pod is refused", func(ctx context.Context) error {
-		err := p.Cluster.DryRun(ctx, huge)
-		if err == nil || !strings.Contains(err.Error(), "peak of 17179869184 MiB") {
-			return fmt.Errorf("the answer is %v", err)
-		}
-		return nil
-	}))
+	p.Refused(huge, "peak of 17179869184 MiB")
 	must(t, quotas.Delete(p.Context(), "team", metav1.DeleteOptions{}))
 
 	// Decimal suffixes are a way to write a number, and the API server's own.
@@ -193,13 +183,6 @@ func quota(name string, key corev1.ResourceName, limit string) *corev1.ResourceQ
 	q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	q.Spec.Hard = corev1.ResourceList{key: quantity.MustParse(limit)}
 	return q
-}
-
-func ledgerOf(t *testing.T, p *scenarios.Play) *stack.Ledger {
-	t.Helper()
-	l, err := p.Cluster.Ledger(p.Context())
-	must(t, err)
-	return l
 }
 
 // warnings are what the API server warned of.
@@ -246,26 +229,27 @@ func annotationValues(t *testing.T, p *scenarios.Play) {
 	// An edit after admission.
 	waiting := p.Submit(at("nowhere", p.Pod("waiting", stack.App("train", stack.GPU(1, 1000)))))
 	p.Pending(waiting)
-	must(t, p.Annotate(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"tight"}}}`))
-	_, err = p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"story":"nowhere"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	must(t, p.Patch(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"tight"}}}`))
+	label := func(story string) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"story":%q}}}`, story)
+		_, err := p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType, patch, metav1.PatchOptions{})
+		must(t, err)
+	}
+	label("nowhere")
 	p.Pending(waiting, "hami.io/gpu-scheduler-policy", `"tight"`, "binpack", "spread", "bad-annotations/waiting")
 	other := p.Submit(at("nowhere", p.Pod("other", stack.App("train", stack.GPU(1, 1000)))))
 	p.Scheduled(other)
-	must(t, p.Annotate(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"spread"}}}`))
+	must(t, p.Patch(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"spread"}}}`))
 	p.Scheduled(waiting)
-	_, err = p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"story":"good"}}}`), metav1.PatchOptions{})
-	must(t, err)
+	label("good")
 
 	// Who spoils the release policy of a running pod holds its peak.
 	pod := p.Submit(p.Pod("running", stack.Init("load", stack.GPU(1, 8000)), stack.App("train", stack.GPU(1, 2000))))
 	p.Finish(pod, "load", 0)
 	p.Running(pod, "train")
 	p.Holds(pod, 2000)
-	must(t, p.Annotate(pod, `{"metadata":{"annotations":{"phasegpu.io/release":"never"}}}`))
+	must(t, p.Patch(pod, `{"metadata":{"annotations":{"phasegpu.io/release":"never"}}}`))
 	p.Holds(pod, 8000)
-	must(t, p.Annotate(pod, `{"metadata":{"annotations":{"phasegpu.io/release":null}}}`))
+	must(t, p.Patch(pod, `{"metadata":{"annotations":{"phasegpu.io/release":null}}}`))
 	p.Holds(pod, 2000)
 }

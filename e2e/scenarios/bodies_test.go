@@ -1,10 +1,8 @@
 package scenarios_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -20,25 +18,11 @@ import (
 func bodies(t *testing.T, p *scenarios.Play) {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: trusting(p)}}
 	defer client.CloseIdleConnections()
-	ask := func(method, url, contentType, body string) (int, string, error) {
-		r, err := http.NewRequestWithContext(p.Context(), method, url, strings.NewReader(body))
-		if err != nil {
-			return 0, "", err
-		}
-		r.Header.Set("Content-Type", contentType)
-		answer, err := client.Do(r)
-		if err != nil {
-			return 0, "", err
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		return answer.StatusCode, string(text), err
-	}
 	const isJSON = "application/json"
 	deep := strings.Repeat("[", 100_000)
 	mutate := p.Cluster.WebhookURL + "/mutate"
 	extender := p.Cluster.ExtenderURL
-	before := ledgerOf(t, p).Generation
+	before := p.Books().Generation
 	for _, c := range []struct {
 		method, url, contentType, body string
 		code                           int
@@ -91,7 +75,7 @@ func bodies(t *testing.T, p *scenarios.Play) {
 		{"POST", extender + "/preempt", isJSON, preemptArgs(p, `{"no-such-node":{"Pods":[{"UID":"x"}]},"good":{"Pods":[{"UID":"x"}]}}`), 200, `{"good":{"Pods":[{"UID":"x"}]`},
 	} {
 		what := fmt.Sprintf("%s %s %q %.80q", c.method, c.url, c.contentType, c.body)
-		code, text, err := ask(c.method, c.url, c.contentType, c.body)
+		code, text, err := send(p.Context(), client, c.method, c.url, c.contentType, c.body)
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", what, err)
@@ -114,10 +98,10 @@ func bodies(t *testing.T, p *scenarios.Play) {
 	} {
 		body := fmt.Sprintf(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1","operation":%q,"subResource":%q,
 			"kind":{"version":"v1","kind":%q},"resource":{"version":"v1","resource":%q},"object":%s}}`, c.operation, c.subresource, c.kind, c.resource, c.object)
-		code, text, err := ask("POST", mutate, isJSON, body)
+		code, text, err := post(p.Context(), client, mutate, body)
 		must(t, err)
 		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(bytes.NewReader([]byte(text))).Decode(&review); err != nil || code != 200 || review.Response == nil {
+		if err := json.Unmarshal([]byte(text), &review); err != nil || code != 200 || review.Response == nil {
 			t.Errorf("%s: %d %.300q: %v", c.what, code, text, err)
 			continue
 		}
@@ -125,7 +109,7 @@ func bodies(t *testing.T, p *scenarios.Play) {
 			t.Errorf("%s: the answer is %.300q, want a refusal that says %q", c.what, text, c.word)
 		}
 	}
-	if after := ledgerOf(t, p).Generation; after != before {
+	if after := p.Books().Generation; after != before {
 		t.Errorf("the books changed %d times", after-before)
 	}
 	// What cannot be read is no failure of the programs.

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,7 +73,7 @@ func emptyPositions(p *Play) {
 	p.Reserved(21000, 19000)
 	p.Finish(pod, "plain", 0)
 	p.Running(pod, "b")
-	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Must(p.Cluster.AwaitSeen(p.Context(), pod))
 	p.Reserved(21000, 19000)
 	p.charged("NVIDIA", stack.Amount{Slots: 2, MemoryMiB: 40000})
 	p.Delete(pod)
@@ -145,28 +146,23 @@ func (p *Play) recorded(pod *corev1.Pod, want string) {
 // devices.
 func (p *Play) charged(family string, want stack.Amount) {
 	p.Helper()
-	p.must(stack.Eventually(p.Context(), fmt.Sprintf("namespace %s is charged %+v of %s", p.Namespace, want, family), func(ctx context.Context) error {
-		l, err := p.Cluster.Ledger(ctx)
-		if err != nil {
-			return err
-		}
+	p.AwaitBooks(fmt.Sprintf("namespace %s is charged %+v of %s", p.Namespace, want, family), func(l *stack.Ledger) error {
 		if got := l.Used()[p.Namespace+"/"+family]; got != want {
 			return fmt.Errorf("it is charged %+v", got)
 		}
 		return nil
-	}))
+	})
 	p.Logf("the namespace is charged %d MiB of %s", want.MemoryMiB, family)
 }
 
-// deniedSoon is Denied once the webhook, which has books of its own, knows what the extender's say.
+// deniedSoon is Denied once the webhook, which has books of its own, has seen what the extender has.
 func (p *Play) deniedSoon(pod *corev1.Pod, words ...string) {
 	p.Helper()
-	p.must(stack.Eventually(p.Context(), "pod "+pod.Name+" is denied", func(ctx context.Context) error {
-		err := p.Cluster.DryRun(ctx, pod)
-		if err == nil {
-			return fmt.Errorf("it would be admitted")
+	p.Must(stack.Eventually(p.Context(), "pod "+pod.Name+" is denied", func(ctx context.Context) error {
+		if err := p.Cluster.DryRun(ctx, pod); err != nil {
+			return stack.Lacks(err.Error(), words...)
 		}
-		return stack.Lacks(err.Error(), words...)
+		return errors.New("it would be admitted")
 	}))
 	p.Denied(pod, words...)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestChaos is scenario 12: 200 pods are scheduled on 20 nodes, their init containers completing, while the
+// TestChaos: 200 pods are scheduled on 20 nodes, their init containers completing, while the
 // extender is killed ten times, API server and etcd restart, and kube-scheduler is stopped, once for longer
 // than its Lease lasts. At no moment is a device over-committed, after each blow the books equal what the
 // API server's pods say, and every pod ends well.
@@ -91,28 +91,12 @@ func auditQuiet(ctx context.Context, s *stack.Stack) error {
 	return s.AwaitAudit(ctx)
 }
 
-// chaosPod is a pod of one of several shapes, which ends by itself. Together they would not fit at once.
+// chaosPod is a pod that ends by itself. Together they would not fit at once.
 func chaosPod(random *rand.Rand, i int) *corev1.Pod {
-	memory := func(least, most int64) int64 { return least + random.Int64N(most-least) }
 	ms := func(least, most int) string { return fmt.Sprintf("%dms", least+random.IntN(most-least)) }
-	name := fmt.Sprintf("p%03d", i)
-	var pod *corev1.Pod
-	switch random.IntN(6) {
-	case 0:
-		pod = stack.NewPod("default", name, stack.Init("i", stack.GPU(1, memory(16000, 24576))), stack.App("a", stack.GPU(1, memory(1000, 8000))))
-	case 1:
-		pod = stack.NewPod("default", name, stack.Init("i", stack.GPU(1, memory(8000, 20000))), stack.Sidecar("s", stack.GPU(1, memory(500, 2000))),
-			stack.Init("j", stack.GPU(1, memory(8000, 20000))), stack.App("a", stack.GPU(1, memory(1000, 10000))))
-	case 2:
-		pod = stack.NewPod("default", name, stack.Init("i", stack.GPU(2, memory(4000, 20000))), stack.App("a", stack.GPU(2, memory(1000, 8000))))
-	case 3:
-		pod = stack.NewPod("default", name, stack.App("a", stack.GPU(1, memory(1000, 12000))), stack.App("b", stack.GPU(1, memory(1000, 12000))))
-	case 4:
-		pod = stack.NewPod("default", name, stack.Init("i"), stack.Init("j", stack.GPU(1, memory(1000, 8000)), stack.Cores(60)), stack.App("a", stack.GPU(1, memory(1000, 8000)), stack.Cores(30)))
-	default:
-		pod = stack.NewPod("default", name, stack.Init("i", stack.GPU(1, memory(8000, 24576))), stack.App("a"))
-	}
-	return stack.Plan(pod, fmt.Sprintf("i=0@%s; j=0@%s; s=hold; a=0@%s; b=0@%s", ms(50, 800), ms(50, 800), ms(200, 3000), ms(200, 3000)))
+	pod := stack.NewPod("default", fmt.Sprintf("p%03d", i), stack.RandomContainers(random)...)
+	plan := "i=0@%s; j=0@%s; s=hold; a=0@%s; b=0@%s"
+	return stack.Plan(pod, fmt.Sprintf(plan, ms(50, 800), ms(50, 800), ms(200, 3000), ms(200, 3000)))
 }
 
 // createAll creates pods one by one, over the API server's absences.

@@ -1,11 +1,8 @@
 package scenarios_test
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,9 +19,9 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestCrowd is case 51: very many pods wait that do not fit, and memory is freed little by little. Each release
-// wakes about as many as it has room for, no pod is woken over and over, nobody throttles, and who asks for
-// something else is scheduled all the while. CROWD=10000 makes the crowd larger than a test of every day can.
+// TestCrowd: very many pods wait that do not fit, and memory is freed little by little. Each release wakes about as many
+// as it has room for, no pod is woken again and again, the extender does not throttle itself, and pods that ask for
+// something else are scheduled all the while. CROWD=10000 makes the crowd larger than is practical in every run.
 func TestCrowd(t *testing.T) {
 	const freed = 6
 	waiting := 400
@@ -35,8 +32,8 @@ func TestCrowd(t *testing.T) {
 	}
 	ctx := t.Context()
 	s := stack.StartT(t, stack.Options{Scheduler: stack.Patient})
-	patched := &patches{count: map[string]int{}}
-	end, err := s.Intercept(ctx, patched.wrap)
+	writes := newWrites()
+	end, err := s.Intercept(ctx, writes.wrap)
 	if end != nil {
 		defer end()
 	}
@@ -56,9 +53,10 @@ func TestCrowd(t *testing.T) {
 	w, err := s.Witness(ctx)
 	must(t, err)
 	others := &others{Stack: s, w: w}
+	d := s.Drive(t, "others")
 
 	t.Run("an API server refuses a nudge that another pod of the name would get", func(t *testing.T) {
-		must(t, s.Sim.AwaitRunning(ctx, submit(t, s, inPool("others", "named", "free", 1000)), "app"))
+		d.Running(d.Submit(inPool("others", "named", "free", 1000)), "app")
 		_, err := s.Client.CoreV1().Pods("others").Patch(ctx, "named", types.MergePatchType,
 			[]byte(`{"metadata":{"uid":"0f0f0f0f-0000-4000-8000-000000000000","annotations":{"phasegpu.io/nudge":"1"}}}`), metav1.PatchOptions{})
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.uid") {
@@ -69,23 +67,16 @@ func TestCrowd(t *testing.T) {
 
 	var holders []*corev1.Pod
 	for i := range freed + 4 {
-		pod := submit(t, s, inPool("waiting", fmt.Sprint("holder-", i), "full", 8000))
-		must(t, s.Sim.AwaitRunning(ctx, pod, "app"))
-		holders = append(holders, pod)
+		holders = append(holders, d.Running(d.Submit(inPool("waiting", fmt.Sprint("holder-", i), "full", 8000)), "app"))
 	}
 	all := createAtOnce(t, s, waiting, func(i int) *corev1.Pod {
 		return inPool("waiting", fmt.Sprintf("waiting-%05d", i), "full", 8000)
 	})
 	for _, pod := range all {
-		_, _, err := w.Within(ctx, 10*time.Minute, pod, "is found unschedulable", func(p *corev1.Pod) error {
-			if p.Spec.NodeName != "" || unschedulable(p) == "" {
-				return fmt.Errorf("on node %q: %q", p.Spec.NodeName, unschedulable(p))
-			}
-			return nil
-		})
+		_, _, err := w.Within(ctx, 10*time.Minute, pod, "is found unschedulable", stack.Unschedulable())
 		must(t, err)
 	}
-	if n := patched.sum(); n != 0 {
+	if n, _ := writes.patched(); n != 0 {
 		t.Errorf("%d nudges before anything was freed", n)
 	}
 
@@ -109,15 +100,9 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("another pod came after %d others, of %d", tried, waiting)
 		}
 		freeing.Wait()
-		must(t, stack.Within(ctx, 5*time.Minute, "as many as there is room for are bound", func(ctx context.Context) error {
-			n, err := numBound(ctx, s, "waiting")
-			if err == nil && n != len(holders) {
-				err = fmt.Errorf("%d pods are, want %d", n, len(holders))
-			}
-			return err
-		}))
+		awaitBound(t, s, "waiting", len(holders), 5*time.Minute)
 		must(t, s.AwaitAudit(ctx))
-		nudged, most := patched.sum(), patched.most()
+		nudged, most := writes.patched()
 		t.Logf("%d nudges for room for %d of %d pods, %d for one pod at most", nudged, freed, waiting, most)
 		if nudged > 2*freed || most > 2 {
 			t.Errorf("%d nudges for room for %d, %d for one pod", nudged, freed, most)
@@ -131,22 +116,21 @@ func TestCrowd(t *testing.T) {
 		stuck := createAtOnce(t, s, pods, func(i int) *corev1.Pod {
 			return inPool("others", fmt.Sprint("busy-", i), "busy", int64(1000+i)) // no two are alike
 		})
-		must(t, stack.Eventually(ctx, "pods wait at the gate", func(ctx context.Context) error {
-			l, err := s.Ledger(ctx)
-			if err == nil && (len(l.Gates) != 1 || l.Gates[0].Waiting < 6) {
-				err = fmt.Errorf("gates: %+v", l.Gates)
+		d.AwaitBooks("pods wait at the gate", func(l *stack.Ledger) error {
+			if len(l.Gates) != 1 || l.Gates[0].Waiting < 6 {
+				return fmt.Errorf("gates: %+v", l.Gates)
 			}
-			return err
-		}))
+			return nil
+		})
 		others.come(t, 15, nil)
 		n := 0
 		for _, pod := range stuck {
-			if last := w.Last(pod); last != nil && last.Spec.NodeName != "" {
+			if last, _ := w.Last(pod); last != nil && last.Spec.NodeName != "" {
 				n++
 			}
 		}
 		if n != 1 {
-			t.Errorf("%d pods are bound to the node whose kubelet does not report: the others were not measured beside a shut gate", n)
+			t.Errorf("%d pods are bound to the node whose kubelet does not report, so its gate was not shut", n)
 		}
 		s.Sim.Resume("busy")
 		for _, pod := range stuck {
@@ -164,22 +148,15 @@ func inPool(namespace, name, pool string, memoryMiB int64) *corev1.Pod {
 	return pod
 }
 
-func submit(t *testing.T, s *stack.Stack, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	created, err := s.Create(t.Context(), pod)
-	must(t, err)
-	return created
-}
-
-// others are pods that have nothing to do with those that wait: by turns with devices and without.
+// others are pods that are independent of those that wait: by turns with devices and without.
 type others struct {
 	*stack.Stack
 	w    *stack.Witness
 	next int
 }
 
-// come has others come one after the other, so many or until done, each bound before the next, shows how long
-// each took, and returns before how many others the unluckiest was tried.
+// come creates others one after the other, so many or until done, each when the one before is bound. It logs how long
+// they took, and returns the most calls of Filter between a pod's creation and its binding.
 func (o *others) come(t *testing.T, many int, done <-chan struct{}) int {
 	t.Helper()
 	ctx := t.Context()
@@ -199,11 +176,11 @@ func (o *others) come(t *testing.T, many int, done <-chan struct{}) int {
 		}
 		pod, err := o.Create(ctx, pod)
 		must(t, err)
-		began, before := time.Now(), filters(t, o.Stack)
+		began, before := time.Now(), filters(t, o.Stack, "ok", "refused")
 		_, bound, err := o.w.AwaitBound(ctx, pod)
 		must(t, err)
 		took = append(took, bound.Sub(began))
-		tried = append(tried, filters(t, o.Stack)-before)
+		tried = append(tried, filters(t, o.Stack, "ok", "refused")-before)
 		now := int64(0)
 		must(t, o.Client.CoreV1().Pods("others").Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
@@ -211,23 +188,8 @@ func (o *others) come(t *testing.T, many int, done <-chan struct{}) int {
 	return slices.Max(tried)
 }
 
-// filters is how often kube-scheduler has asked.
-func filters(t *testing.T, s *stack.Stack) (n int) {
-	t.Helper()
-	metrics, err := s.ExtenderMetrics(t.Context())
-	must(t, err)
-	for _, result := range []string{"ok", "refused"} {
-		if text, ok := stack.Metric(metrics, fmt.Sprintf(`phasegpu_extender_request_duration_seconds_count{result=%q,verb="filter"}`, result)); ok {
-			one, err := strconv.Atoi(text)
-			must(t, err)
-			n += one
-		}
-	}
-	return n
-}
-
-// quietExtender wants of the extender no event about a pod of the namespace but one for each that is bound, and no
-// word of throttling.
+// quietExtender expects of the extender no event about a pod of the namespace but one for each that is bound, and that
+// it has not throttled itself.
 func quietExtender(t *testing.T, s *stack.Stack, namespace string, bound int) {
 	t.Helper()
 	list, err := s.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
@@ -241,44 +203,5 @@ func quietExtender(t *testing.T, s *stack.Stack, namespace string, bound int) {
 	if n > bound {
 		t.Errorf("the extender wrote %d events about %d pods that it bound", n, bound)
 	}
-	log, err := os.ReadFile(filepath.Join(s.LogDir(), "phasegpu-extender.log"))
-	must(t, err)
-	if strings.Contains(string(log), "throttl") {
-		t.Errorf("the extender's client throttles itself:\n%s", s.Extender.Tail())
-	}
-}
-
-// patches counts the extender's patches, which are nudges, by the pod.
-type patches struct {
-	mu    sync.Mutex
-	count map[string]int // by path
-}
-
-func (p *patches) wrap(apiServer http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPatch && resource(r.URL.Path) == "pods" {
-			p.mu.Lock()
-			p.count[r.URL.Path]++
-			p.mu.Unlock()
-		}
-		apiServer.ServeHTTP(w, r)
-	})
-}
-
-func (p *patches) sum() (sum int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range p.count {
-		sum += n
-	}
-	return sum
-}
-
-func (p *patches) most() (most int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, n := range p.count {
-		most = max(most, n)
-	}
-	return most
+	noThrottling(t, s)
 }

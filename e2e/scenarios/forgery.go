@@ -49,7 +49,7 @@ func forgery(p *Play) {
 	plain.Annotations["example.test/note"] = "mine"
 	plain = p.Submit(plain)
 	p.stripped(plain)
-	p.must(p.bindPlainly(plain, "forged"))
+	p.Must(p.bindPlainly(plain, "forged"))
 
 	for _, target := range []*corev1.Pod{pod, plain} {
 		p.Running(target, target.Spec.Containers[0].Name)
@@ -188,7 +188,7 @@ func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1
 func (p *Play) forgeEdits(pod *corev1.Pod) {
 	p.Helper()
 	before, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
+	p.Must(err)
 	refused, dropped := 0, 0
 	for _, e := range edits() {
 		for key, value := range forged() {
@@ -198,7 +198,7 @@ func (p *Play) forgeEdits(pod *corev1.Pod) {
 			}
 			for _, change := range changes {
 				now, err := p.Cluster.Pod(p.Context(), pod)
-				p.must(err)
+				p.Must(err)
 				err = e.do(p.Context(), p.Cluster.Client, now, change)
 				switch {
 				case forbidden(err):
@@ -212,7 +212,7 @@ func (p *Play) forgeEdits(pod *corev1.Pod) {
 		}
 	}
 	after, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
+	p.Must(err)
 	if !maps.Equal(before.Annotations, after.Annotations) {
 		p.Fatalf("annotations of pod %s were %v and are %v", pod.Name, before.Annotations, after.Annotations)
 	}
@@ -247,7 +247,7 @@ func (p *Play) forgeBindings() {
 			}
 		}
 		now, err := p.Cluster.Pod(p.Context(), pod)
-		p.must(err)
+		p.Must(err)
 		if now.Spec.NodeName != "" || len(now.Annotations) != len(pod.Annotations) {
 			p.Fatalf("pod %s is on node %q with annotations %v", pod.Name, now.Spec.NodeName, now.Annotations)
 		}
@@ -268,12 +268,12 @@ func (p *Play) bindPlainly(pod *corev1.Pod, node string) error {
 func (p *Play) unrelatedEdits(pod *corev1.Pod) {
 	p.Helper()
 	before, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
+	p.Must(err)
 	pods := p.Cluster.Client.CoreV1().Pods(pod.Namespace)
 	patch := func(kind types.PatchType, body string, subresources ...string) {
 		p.Helper()
 		_, err := pods.Patch(p.Context(), pod.Name, kind, []byte(body), metav1.PatchOptions{}, subresources...)
-		p.must(err)
+		p.Must(err)
 	}
 	patch(types.MergePatchType, `{"metadata":{"labels":{"team":"a"},"annotations":{"example.test/note":"changed","example.test/more":"x"}}}`)
 	patch(types.MergePatchType, `{"metadata":{"annotations":{"example.test/more":null,"phasegpu.io/release":"hold"}}}`)
@@ -282,7 +282,7 @@ func (p *Play) unrelatedEdits(pod *corev1.Pod) {
 	patch(types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"train","resources":{"limits":{"cpu":"2"},"requests":{"cpu":"2"}}}]}}`, "resize")
 	patch(types.StrategicMergePatchType, `{"spec":{"ephemeralContainers":[{"name":"debug","image":"example.test/debug"}]}}`, "ephemeralcontainers")
 	after, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
+	p.Must(err)
 	for key := range forged() {
 		if before.Annotations[key] != after.Annotations[key] {
 			p.Fatalf("%s of pod %s was %q and is %q", key, pod.Name, before.Annotations[key], after.Annotations[key])
@@ -300,7 +300,7 @@ func (p *Play) ownersMay(pod *corev1.Pod) {
 	move := func(account, to string) error {
 		// In the administrators' group it is the policy alone that may refuse.
 		client, err := kubernetes.NewForConfig(p.Cluster.User("system:serviceaccount:phasegpu-system:"+account, "system:masters"))
-		p.must(err)
+		p.Must(err)
 		body := fmt.Sprintf(`{"metadata":{"annotations":{"hami.io/vgpu-devices-allocated":"%s,NVIDIA,20480,0:;"}}}`, to)
 		_, err = client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		return err
@@ -310,9 +310,9 @@ func (p *Play) ownersMay(pod *corev1.Pod) {
 			p.Fatalf("service account %s writes a record: %v", account, err)
 		}
 	}
-	p.must(move("phasegpu-numarefit", "GPU-forged-1"))
+	p.Must(move("phasegpu-numarefit", "GPU-forged-1"))
 	p.Reserved(0, 20480)
-	p.must(move("phasegpu-extender", "GPU-forged-0"))
+	p.Must(move("phasegpu-extender", "GPU-forged-0"))
 	p.Reserved(20480, 0)
 	p.Logf("extender and refit service may move a record, other service accounts of phasegpu may not")
 }

@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// records (case 27): a running pod's record becomes unreadable. Its node takes no new pods with devices and says
+// records: a running pod's record becomes unreadable. Its node takes no new pods with devices and says
 // why, the books of all others are kept, and everything is as before once the record is mended or its pod is over.
 func records(t *testing.T, p *scenarios.Play) {
 	p.AddNode(nodesim.Node{Name: "spoilt", Labels: map[string]string{"story": "spoilt"}, Devices: nodesim.GPUs("spoilt", 1, 24576)})
@@ -68,11 +67,9 @@ func records(t *testing.T, p *scenarios.Play) {
 		} else {
 			p.StillPending(newcomer)
 		}
-		unreadable := bookOf(t, p, "spoilt").Unreadable
-		for _, word := range []string{p.Namespace + "/victim", "hami.io/vgpu-devices-allocated", b.word} {
-			if !strings.Contains(unreadable, word) {
-				t.Errorf("record %.60q: the node says %.300q, and not %q", b.record, unreadable, word)
-			}
+		unreadable := p.Books().Node("spoilt").Unreadable
+		if err := stack.Lacks(unreadable, p.Namespace+"/victim", "hami.io/vgpu-devices-allocated", b.word); err != nil {
+			t.Errorf("record %.60q: %.400v", b.record, err)
 		}
 		if len(unreadable) > 1000 {
 			t.Errorf("record %d: the node says %d bytes", i, len(unreadable))
@@ -90,14 +87,14 @@ func records(t *testing.T, p *scenarios.Play) {
 	quotas := p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace)
 	_, err := quotas.Create(p.Context(), quota("team", "limits.nvidia.com/gpumem", "20000"), metav1.CreateOptions{})
 	must(t, err)
-	must(t, stack.Eventually(p.Context(), "the extender knows the quota", func(context.Context) error {
-		for _, n := range ledgerOf(t, p).Namespaces {
+	p.AwaitBooks("the extender knows the quota", func(l *stack.Ledger) error {
+		for _, n := range l.Namespaces {
 			if n.Name == p.Namespace && len(n.Quotas) > 0 {
 				return nil
 			}
 		}
 		return errors.New("it does not list it")
-	}))
+	})
 	limited := p.Submit(p.Pod("limited", stack.App("train", stack.GPU(1, 1000))))
 	p.Pending(limited, `quota team`, p.Namespace+"/victim", "cannot be counted")
 	foreign := stack.NewPod("bad-records-2", "foreign", stack.App("train", stack.GPU(1, 1000)))
@@ -137,7 +134,8 @@ func write(p *scenarios.Play, pod *corev1.Pod, record string) error {
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"hami.io/vgpu-devices-allocated": record}}})
+	annotations := map[string]string{"hami.io/vgpu-devices-allocated": record}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	if err != nil {
 		return err
 	}
@@ -197,18 +195,13 @@ func inventories(t *testing.T, p *scenarios.Play) {
 	var newcomer *corev1.Pod
 	for i, b := range bad {
 		annotate(b.inventory)
-		must(t, stack.Eventually(p.Context(), fmt.Sprintf("node sick says what is wrong with %.60q", b.inventory), func(context.Context) error {
-			said := bookOf(t, p, "sick").Unreadable
-			for _, word := range []string{"annotation " + key, b.word} {
-				if !strings.Contains(said, word) {
-					return fmt.Errorf("it says %.300q, and not %q", said, word)
-				}
-			}
+		p.AwaitBooks(fmt.Sprintf("node sick says what is wrong with %.60q", b.inventory), func(l *stack.Ledger) error {
+			said := l.Node("sick").Unreadable
 			if len(said) > 1000 {
 				return fmt.Errorf("it says %d bytes", len(said))
 			}
-			return nil
-		}))
+			return stack.Lacks(said, "annotation "+key, b.word)
+		})
 		if newcomer == nil {
 			newcomer = p.Submit(at("sick", p.Pod("newcomer", stack.App("train", stack.GPU(1, 1000)))))
 			p.Pending(newcomer, "Unreadable GPU inventory")
@@ -232,16 +225,4 @@ func inventories(t *testing.T, p *scenarios.Play) {
 	p.Scheduled(newcomer) // nobody touched it
 	p.Running(newcomer, "train")
 	p.Reserved(1000, 3000)
-}
-
-// bookOf returns what the extender says of a node.
-func bookOf(t *testing.T, p *scenarios.Play, name string) stack.LedgerNode {
-	t.Helper()
-	for _, n := range ledgerOf(t, p).Nodes {
-		if n.Name == name {
-			return n
-		}
-	}
-	t.Fatalf("the extender does not list node %s", name)
-	panic("unreachable")
 }

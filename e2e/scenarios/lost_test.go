@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,9 +14,8 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestBindingAnswerLost is the first half of scenario 12: the extender is killed, or merely never told, between
-// the Binding that it writes and the API server's answer. The pod is charged once, runs, and kube-scheduler is
-// told of success when it asks again.
+// TestBindingAnswerLost: the extender is killed, or does not get the answer, between the Binding that it writes and the
+// API server's answer. The pod is charged once and runs, and kube-scheduler gets success when it asks again.
 func TestBindingAnswerLost(t *testing.T) {
 	s := stack.StartT(t, stack.Options{})
 	road := &road{sprung: make(chan string, 1)}
@@ -64,58 +62,52 @@ func TestBindingAnswerLost(t *testing.T) {
 			s.Sim.Pause(name)
 			t.Cleanup(func() { s.Sim.Resume(name) })
 			road.trap.Store(&c.trap)
-			pod, err := s.Create(ctx, stack.NewPod(name, "train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
-			must(t, err)
+			d := s.Drive(t, name)
+			pod := d.Submit(d.Pod("train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
 			if said := <-road.sprung; said != c.said {
 				t.Fatalf("the API server answered the Binding with %s, want %s", said, c.said)
 			}
-			// What the pod holds is not given away although nobody has told the extender that it does.
-			thief := stack.NewPod(name, "thief", stack.App("app", stack.GPU(1, 20000)))
+			// What the pod holds is not given away although the extender has not learned that it does.
+			thief := d.Pod("thief", stack.App("app", stack.GPU(1, 20000)))
 			if c.said == "201" {
-				thief, err = s.Create(ctx, thief)
-				must(t, err)
+				thief = d.Submit(thief)
 			}
 			if c.restart {
 				must(t, s.Extender.Start(ctx))
 			}
 			if c.said == "201" {
-				_, err = w.AwaitUnschedulable(ctx, thief)
+				_, err := w.AwaitUnschedulable(ctx, thief)
 				must(t, err)
 				must(t, s.Retry(ctx, thief))
 			}
-			_, err = s.AwaitBound(ctx, pod)
-			must(t, err)
-			must(t, s.AwaitReserved(ctx, pod, 20000))
+			d.Scheduled(pod)
+			d.Holds(pod, 20000)
 
-			// Kubelet has not reported on it: the next one waits in the gate, whoever knew of the first.
-			next, err := s.Create(ctx, stack.NewPod(name, "next", stack.App("app", stack.GPU(1, 1000))))
-			must(t, err)
-			must(t, stack.Eventually(ctx, "the gate is shut by the first pod, for the second", func(ctx context.Context) error {
-				l, err := s.Ledger(ctx)
-				if err != nil {
-					return err
-				}
+			// Kubelet has not reported on it: the next one waits in the gate, also when the extender was restarted.
+			next := d.Submit(d.Pod("next", stack.App("app", stack.GPU(1, 1000))))
+			d.AwaitBooks("the gate is shut by the first pod, for the second", func(l *stack.Ledger) error {
 				for _, g := range l.Gates {
 					if g.Node == name && len(g.Inside) == 1 && strings.Contains(g.Inside[0], pod.Name) && g.Waiting == 1 {
 						return nil
 					}
 				}
 				return fmt.Errorf("gates are %+v", l.Gates)
-			}))
+			})
 			s.Sim.Resume(name)
-			must(t, s.Sim.AwaitRunning(ctx, pod, "load"))
-			must(t, s.Sim.AwaitRunning(ctx, next, "app"))
+			d.Running(pod, "load")
+			d.Running(next, "app")
 
 			var again, elsewhere extenderv1.ExtenderBindingResult
 			must(t, bind(ctx, s, pod, name, &again))
 			must(t, bind(ctx, s, pod, "elsewhere", &elsewhere))
 			if again.Error != "" || !strings.Contains(elsewhere.Error, name) {
-				t.Errorf("Bind again: %q, to another node: %q; want success and an error that names the node", again.Error, elsewhere.Error)
+				t.Errorf("Bind again: %q, to another node: %q; want success and an error that names the node",
+					again.Error, elsewhere.Error)
 			}
 			must(t, s.AwaitAudit(ctx))
-			must(t, s.Delete(ctx, thief))
-			must(t, s.Sim.Finish(ctx, pod, "load", 0))
-			must(t, s.AwaitDevice(ctx, "GPU-"+name+"-0", 5000))
+			d.Delete(thief)
+			d.Finish(pod, "load", 0)
+			d.Reserved("GPU-"+name+"-0", 5000)
 			must(t, s.AwaitAudit(ctx))
 			if over := w.OverCommitted(); len(over) > 0 {
 				t.Errorf("over-committed: %v", over)

@@ -1,7 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -36,7 +35,8 @@ func devices(t *testing.T, p *scenarios.Play) {
 		on := func(pod *corev1.Pod, device int) {
 			t.Helper()
 			pod = p.Scheduled(pod)
-			want := fmt.Sprintf("GPU-%s-%d,NVIDIA,%s,0:;", c.name, device, pod.Spec.Containers[0].Resources.Limits.Name("nvidia.com/gpumem", "").String())
+			memory := pod.Spec.Containers[0].Resources.Limits["nvidia.com/gpumem"]
+			want := fmt.Sprintf("GPU-%s-%d,NVIDIA,%s,0:;", c.name, device, memory.String())
 			if got := pod.Annotations["hami.io/vgpu-devices-allocated"]; got != want {
 				t.Errorf("%s: record %q, want %q", pod.Name, got, want)
 			}
@@ -68,7 +68,7 @@ func devices(t *testing.T, p *scenarios.Play) {
 	}
 }
 
-// nodeGone (case 26): a node is deleted and registers again, with a device less and then with all. What its pods
+// nodeGone: a node is deleted and registers again, with a device less and then with all. What its pods
 // hold is charged all the while.
 func nodeGone(t *testing.T, p *scenarios.Play) {
 	full := nodesim.Node{Name: "lost", Labels: map[string]string{"story": "lost"}, Devices: nodesim.GPUs("lost", 2, 24576)}
@@ -83,28 +83,24 @@ func nodeGone(t *testing.T, p *scenarios.Play) {
 	reserved := func(first, second int64) {
 		t.Helper()
 		want := map[string]int64{"lost/GPU-lost-0": first, "lost/GPU-lost-1": second}
-		must(t, stack.Eventually(p.Context(), fmt.Sprintf("reserved is %v", want), func(ctx context.Context) error {
-			l, err := p.Cluster.Ledger(ctx)
-			if err != nil {
-				return err
-			}
+		p.AwaitBooks(fmt.Sprintf("reserved is %v", want), func(l *stack.Ledger) error {
 			for key, memory := range want {
 				if got := l.Reserved()[key].MemoryMiB; got != memory {
 					return fmt.Errorf("%s has %d MiB", key, got)
 				}
 			}
 			return nil
-		}))
+		})
 	}
 	reserved(20000, 20000)
 
 	must(t, p.Cluster.Sim.DeleteNode(p.Context(), "lost"))
-	must(t, stack.Eventually(p.Context(), "the extender knows that the node is gone", func(context.Context) error {
-		if bookOf(t, p, "lost").Known {
+	p.AwaitBooks("the extender knows that the node is gone", func(l *stack.Ledger) error {
+		if l.Node("lost").Known {
 			return fmt.Errorf("it is known")
 		}
 		return nil
-	}))
+	})
 	reserved(20000, 20000)
 	p.Finish(pods[0], "load", 0) // its kubelet lives on
 	reserved(13000, 20000)
@@ -117,7 +113,7 @@ func nodeGone(t *testing.T, p *scenarios.Play) {
 	must(t, p.Cluster.Sim.AddNode(p.Context(), less))
 	must(t, p.Cluster.AwaitNode(p.Context(), "lost", less.Devices))
 	reserved(13000, 20000)
-	if missing := bookOf(t, p, "lost").Missing; len(missing) != 1 || missing[0].UUID != "GPU-lost-1" || missing[0].Reserved.MemoryMiB != 20000 {
+	if missing := p.Books().Node("lost").Missing; len(missing) != 1 || missing[0].UUID != "GPU-lost-1" || missing[0].Reserved.MemoryMiB != 20000 {
 		t.Errorf("missing is %+v, want GPU-lost-1 with 20000 MiB", missing)
 	}
 	newcomer := p.Submit(at("lost", p.Pod("newcomer", stack.App("train", stack.GPU(1, 11577)))))
@@ -126,7 +122,7 @@ func nodeGone(t *testing.T, p *scenarios.Play) {
 	must(t, p.Cluster.Sim.AddNode(p.Context(), full))
 	must(t, p.Cluster.AwaitNode(p.Context(), "lost", full.Devices))
 	reserved(13000, 20000)
-	if missing := bookOf(t, p, "lost").Missing; len(missing) != 0 {
+	if missing := p.Books().Node("lost").Missing; len(missing) != 0 {
 		t.Errorf("missing is %+v, want none", missing)
 	}
 	p.StillPending(newcomer)

@@ -14,16 +14,16 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Play is a scenario under way. Its methods act on the cluster and wait for what must come about; each tells
-// the stage what it did and saw, and ends the scenario when something else happens.
+// Play is a scenario under way. Its methods act on the cluster and wait for what must come about; each shows on the
+// stage what it did and saw, and ends the scenario when something else happens.
 type Play struct {
 	Stage
-	Cluster   *stack.Stack
-	Namespace string
+	*stack.Driver
+	Cluster *stack.Stack
 
 	accountant accountant
 	nodes      []nodesim.Node
-	shown      bool // what is reserved, after the last thing that happened
+	shown      bool // the last event showed what is reserved
 }
 
 // Perform plays a scenario. What it created is removed when the stage is cleaned up, after the books have
@@ -33,27 +33,28 @@ func Perform(stage Stage, cluster *stack.Stack, s Scenario) {
 	s.Play(Begin(stage, cluster, fmt.Sprintf("scenario-%d", s.Number)))
 }
 
-// Begin makes the namespace of a story that is to be played.
+// Begin makes the namespace of a scenario.
 func Begin(stage Stage, cluster *stack.Stack, namespace string) *Play {
 	stage.Helper()
-	p := &Play{Stage: stage, Cluster: cluster, Namespace: namespace}
-	p.must(cluster.Namespace(stage.Context(), p.Namespace))
+	p := &Play{Stage: stage, Cluster: cluster}
+	p.Driver = &stack.Driver{T: p, On: &cluster.Cluster, Containers: cluster.Sim, Namespace: namespace}
+	p.Must(cluster.Namespace(stage.Context(), namespace))
 	stage.Cleanup(p.end)
 	return p
 }
 
 func (p *Play) end() {
 	ctx := context.WithoutCancel(p.Context())
-	errs := []error{p.Cluster.AwaitAudit(ctx), p.show(ctx), p.Cluster.Clear(ctx, p.Namespace)}
+	errs := []error{p.Cluster.AwaitAudit(ctx), p.showBooks(ctx), p.Cluster.Clear(ctx, p.Namespace)}
 	for _, n := range p.nodes {
 		errs = append(errs, p.Cluster.Sim.DeleteNode(ctx, n.Name), p.Cluster.AwaitNoNode(ctx, n.Name))
 	}
 	errs = append(errs, p.Cluster.AwaitAudit(ctx))
-	p.must(errors.Join(errs...))
+	p.Must(errors.Join(errs...))
 }
 
-// show shows what is reserved on the scenario's devices, unless the audience has just seen it.
-func (p *Play) show(ctx context.Context) error {
+// showBooks shows what is reserved on the scenario's devices, unless the last event did.
+func (p *Play) showBooks(ctx context.Context) error {
 	l, err := p.Cluster.Ledger(ctx)
 	if err != nil {
 		return err
@@ -67,37 +68,30 @@ func (p *Play) show(ctx context.Context) error {
 		}
 	}
 	if !p.shown && len(devices) > 0 {
-		p.Tell(Event{Kind: Reserved, Text: books(devices), Devices: devices})
+		p.Show(Event{Kind: Reserved, Text: books(devices), Devices: devices})
 	}
 	return nil
 }
 
-// Tell tells the stage.
-func (p *Play) Tell(e Event) {
+// Show shows an event on the stage.
+func (p *Play) Show(e Event) {
 	p.Helper()
 	p.shown = e.Kind == Reserved
-	p.Stage.Tell(e)
+	p.Stage.Show(e)
 }
 
-func (p *Play) must(err error) {
-	p.Helper()
-	if err != nil {
-		p.Fatalf("%v", err)
-	}
-}
-
-// Logf tells what happened, in words of the scenario's own.
+// Logf shows what happened.
 func (p *Play) Logf(format string, args ...any) {
 	p.Helper()
-	p.tell(Happened, format, args...)
+	p.show(Happened, format, args...)
 }
 
-func (p *Play) tell(kind Kind, format string, args ...any) {
+func (p *Play) show(kind Kind, format string, args ...any) {
 	p.Helper()
-	p.Tell(Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
+	p.Show(Event{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// Node declares a node with NVIDIA GPUs "GPU-<name>-<index>" of the given memory each.
+// Node adds a node with NVIDIA GPUs "GPU-<name>-<index>" of the given memory each.
 func (p *Play) Node(name string, memoryMiB ...int64) {
 	p.Helper()
 	var devices []device.Device
@@ -107,43 +101,43 @@ func (p *Play) Node(name string, memoryMiB ...int64) {
 	p.AddNode(nodesim.Node{Name: name, Devices: devices})
 }
 
-// AddNode declares any node, and waits until the extender knows it.
+// AddNode adds any node, and waits until the extender knows it.
 func (p *Play) AddNode(n nodesim.Node) {
 	p.Helper()
-	p.must(p.Cluster.Sim.AddNode(p.Context(), n))
+	p.Must(p.Cluster.Sim.AddNode(p.Context(), n))
 	p.nodes = append(p.nodes, n)
 	p.accountant.node(n)
-	p.tell(Given, "node %s with %s", n.Name, cards(n.Devices))
-	p.must(p.Cluster.AwaitNode(p.Context(), n.Name, n.Devices))
+	p.show(Given, "node %s with %s", n.Name, cards(n.Devices))
+	p.Must(p.Cluster.AwaitNode(p.Context(), n.Name, n.Devices))
 }
 
 // Quota limits the namespace, and waits until that is obeyed.
 func (p *Play) Quota(hard map[corev1.ResourceName]string) {
 	p.Helper()
 	p.accountant.quota(hard)
-	p.tell(Given, "ResourceQuota \"team\": %s", limits(hard))
-	p.must(p.Cluster.Quota(p.Context(), p.Namespace, "team", hard))
+	p.addQuota("team", hard)
 }
 
-// Pod returns a pod of the scenario's namespace, not yet created.
-func (p *Play) Pod(name string, containers ...stack.Container) *corev1.Pod {
-	return stack.NewPod(p.Namespace, name, containers...)
+func (p *Play) addQuota(name string, hard map[corev1.ResourceName]string) {
+	p.Helper()
+	p.show(Given, "ResourceQuota %q: %s", name, limits(hard))
+	p.Must(p.Cluster.Quota(p.Context(), p.Namespace, name, hard))
 }
 
-// Submit creates a pod and returns it as admitted. It tells what a sum-of-containers accountant would have
-// answered.
+// Submit creates a pod and returns it as it was admitted. It shows what an accountant would have answered who adds up
+// the containers.
 func (p *Play) Submit(pod *corev1.Pod) *corev1.Pod {
 	p.Helper()
 	created, err := p.create(pod)
-	p.must(err)
+	p.Must(err)
 	return created
 }
 
 func (p *Play) create(pod *corev1.Pod) (*corev1.Pod, error) {
 	p.Helper()
-	p.Tell(Event{Kind: Submitted, Text: describe(pod), Pod: pod})
+	p.Show(Event{Kind: Submitted, Text: describe(pod), Pod: pod})
 	if verdict := p.accountant.asked(pod); verdict != "" {
-		p.tell(Accountant, "%s", verdict)
+		p.show(Accountant, "%s", verdict)
 	}
 	return p.Cluster.Create(p.Context(), pod)
 }
@@ -155,7 +149,7 @@ func (p *Play) Denied(pod *corev1.Pod, words ...string) {
 	if err == nil {
 		p.Fatalf("pod %s was admitted", pod.Name)
 	}
-	p.must(stack.Lacks(err.Error(), words...))
+	p.Must(stack.Lacks(err.Error(), words...))
 	p.accountant.gone(pod)
 	p.Logf("%s: denied: %v", pod.Name, err)
 }
@@ -163,89 +157,38 @@ func (p *Play) Denied(pod *corev1.Pod, words ...string) {
 // Scheduled waits until a pod has a node, and returns it.
 func (p *Play) Scheduled(pod *corev1.Pod) *corev1.Pod {
 	p.Helper()
-	bound, err := p.Cluster.AwaitBound(p.Context(), pod)
-	p.must(err)
+	bound := p.Driver.Scheduled(pod)
 	p.accountant.scheduled(bound)
-	p.Logf("%s: scheduled on node %s, %s", pod.Name, bound.Spec.NodeName, record(bound))
 	return bound
-}
-
-// Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason.
-func (p *Play) Pending(pod *corev1.Pod, words ...string) {
-	p.Helper()
-	reason, err := p.Cluster.AwaitRefused(p.Context(), pod, words...)
-	p.must(err)
-	p.Logf("%s: pending: %s", pod.Name, reason)
-}
-
-// StillPending has kube-scheduler look at a pending pod again, and expects that it finds no node.
-func (p *Play) StillPending(pod *corev1.Pod) {
-	p.Helper()
-	p.must(p.Cluster.StillPending(p.Context(), pod))
-	p.Logf("%s: tried again, still pending", pod.Name)
-}
-
-// Running waits until a container runs.
-func (p *Play) Running(pod *corev1.Pod, container string) {
-	p.Helper()
-	p.must(p.Cluster.Sim.AwaitRunning(p.Context(), pod, container))
-	p.Logf("%s: %s runs", pod.Name, container)
-}
-
-// Finish ends a running container with an exit code, once it runs.
-func (p *Play) Finish(pod *corev1.Pod, container string, exit int32) {
-	p.Helper()
-	p.must(p.Cluster.Sim.Finish(p.Context(), pod, container, exit))
-	p.Logf("%s: %s exits %d", pod.Name, container, exit)
 }
 
 // Ended waits until a pod is in a phase, Succeeded or Failed.
 func (p *Play) Ended(pod *corev1.Pod, phase corev1.PodPhase) {
 	p.Helper()
-	_, err := p.Cluster.AwaitPhase(p.Context(), pod, phase)
-	p.must(err)
+	p.Driver.Ended(pod, phase)
 	p.accountant.gone(pod)
-	p.Logf("%s: %s", pod.Name, phase)
+}
+
+// Delete deletes a pod and waits until it is gone.
+func (p *Play) Delete(pod *corev1.Pod) {
+	p.Helper()
+	p.Driver.Delete(pod)
+	p.accountant.gone(pod)
 }
 
 // Report has the node report a status of a pod that is made from the present one, and waits until the
 // extender has seen it.
 func (p *Play) Report(pod *corev1.Pod, what string, change func(*corev1.PodStatus)) {
 	p.Helper()
-	now, err := p.Cluster.Pod(p.Context(), pod)
-	p.must(err)
+	now := p.Get(pod)
 	change(&now.Status)
-	p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, now.Status))
-	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Must(p.Cluster.Sim.SetStatus(p.Context(), pod, now.Status))
+	p.Must(p.Cluster.AwaitSeen(p.Context(), pod))
 	p.Logf("%s: %s", pod.Name, what)
 }
 
-// Holds waits until the memory reserved for a pod over all devices is as given, in MiB.
-func (p *Play) Holds(pod *corev1.Pod, memoryMiB int64) {
-	p.Helper()
-	p.must(p.Cluster.AwaitReserved(p.Context(), pod, memoryMiB))
-	p.Logf("%s: %d MiB reserved", pod.Name, memoryMiB)
-}
-
-// Unmoved expects that the books do not change at all, not even for a moment, while something happens to
-// pods. It ends when the extender has seen what happened to the last of them.
-func (p *Play) Unmoved(last *corev1.Pod, while func()) {
-	p.Helper()
-	p.must(p.Cluster.AwaitSeen(p.Context(), last))
-	before, err := p.Cluster.Ledger(p.Context())
-	p.must(err)
-	while()
-	p.must(p.Cluster.AwaitSeen(p.Context(), last))
-	after, err := p.Cluster.Ledger(p.Context())
-	p.must(err)
-	if after.Generation != before.Generation {
-		p.Fatalf("the books changed %d times:\nbefore %+v\nafter  %+v", after.Generation-before.Generation, before.Reserved(), after.Reserved())
-	}
-	p.Logf("%s: what is reserved never moved", last.Name)
-}
-
-// Reserved waits until so many MiB are reserved on each device of the scenario's nodes, in the order of their
-// declaration, and shows them.
+// Reserved waits until so many MiB are reserved on each device of the scenario's nodes, in the order in which they were
+// added, and shows them.
 func (p *Play) Reserved(memoryMiB ...int64) {
 	p.Helper()
 	var devices []stack.LedgerDevice
@@ -254,25 +197,33 @@ func (p *Play) Reserved(memoryMiB ...int64) {
 			if len(devices) == len(memoryMiB) {
 				p.Fatalf("this scenario has more devices than the %d expected: %v", len(memoryMiB), memoryMiB)
 			}
-			p.must(p.Cluster.AwaitDevice(p.Context(), d.UUID, memoryMiB[len(devices)]))
+			p.Must(p.Cluster.AwaitDevice(p.Context(), d.UUID, memoryMiB[len(devices)]))
 			devices = append(devices, stack.LedgerDevice{UUID: d.UUID, Family: d.Family, Capacity: stack.Amount(d.Capacity)})
 			devices[len(devices)-1].Reserved.MemoryMiB = memoryMiB[len(devices)-1]
 		}
 	}
-	p.Tell(Event{Kind: Reserved, Text: books(devices), Devices: devices})
+	p.Show(Event{Kind: Reserved, Text: books(devices), Devices: devices})
 }
 
-// Delete deletes a pod and waits until it is gone.
-func (p *Play) Delete(pod *corev1.Pod) {
-	p.Helper()
-	p.must(p.Cluster.Delete(p.Context(), pod))
-	p.accountant.gone(pod)
-	p.Logf("%s: deleted", pod.Name)
-}
-
-// Annotate changes a pod by a merge patch, as its author would, and returns the API server's answer.
-func (p *Play) Annotate(pod *corev1.Pod, patch string) error {
+// Patch changes a pod by a merge patch, as its author would, and returns the API server's answer.
+func (p *Play) Patch(pod *corev1.Pod, patch string) error {
 	_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(
 		p.Context(), pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	return err
+}
+
+// Metric waits until a series of the extender has a value, or, for "", is not there.
+func (p *Play) Metric(series, value string) {
+	p.Helper()
+	p.Eventually(fmt.Sprintf("metric %s is %q", series, value), func(ctx context.Context) error {
+		all, err := p.Cluster.ExtenderMetrics(ctx)
+		if err != nil {
+			return err
+		}
+		if got, _ := stack.Metric(all, series); got != value {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	p.Logf("metric %s is %q", series, value)
 }

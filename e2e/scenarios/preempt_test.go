@@ -1,9 +1,6 @@
 package scenarios_test
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,12 +17,13 @@ import (
 func TestPreemption(t *testing.T) {
 	s := stack.StartT(t, stack.Options{})
 	for name, value := range map[string]int32{"low": 1, "middle": 10, "high": 1000} {
-		_, err := s.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+		_, err := s.Client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{})
 		must(t, err)
 	}
 	for name, play := range map[string]func(*testing.T, *scenarios.Play){
-		"nobody in vain":    nobodyInVain,
-		"nobody for a card": nobodyForACard,
+		"a node that stays full is spared":     sparesFullNode,
+		"a pod is not evicted for a full card": sparesForFullCard,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := scenarios.Begin(stage{t}, s, "preemption")
@@ -34,9 +32,9 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// nobodyInVain: both nodes lack the CPU. kube-scheduler would rather evict from the node "taken", whose pod is the less
+// sparesFullNode: both nodes lack the CPU. kube-scheduler would rather evict from the node "taken", whose pod is the less
 // important; but there the card stays full, so its pod stays.
-func nobodyInVain(t *testing.T, p *scenarios.Play) {
+func sparesFullNode(t *testing.T, p *scenarios.Play) {
 	for _, name := range []string{"taken", "open"} {
 		p.AddNode(nodesim.Node{Name: name, Labels: map[string]string{"story": name}, CPU: "4", Devices: nodesim.GPUs(name, 1, 24576)})
 	}
@@ -50,16 +48,16 @@ func nobodyInVain(t *testing.T, p *scenarios.Play) {
 	if bound := p.Scheduled(second); bound.Spec.NodeName != "open" {
 		t.Errorf("it is on node %s", bound.Spec.NodeName)
 	}
-	gone(t, p, evicted)
+	must(t, p.Cluster.AwaitGone(p.Context(), evicted))
 	stays(t, p, spared)
 	for _, pod := range []*corev1.Pod{first, second, spared} {
 		p.Delete(pod)
 	}
 }
 
-// nobodyForACard: kube-scheduler would evict for the CPU alone, but others hold the card too. The extender names no
-// victims of its own, so nobody is evicted until the card has room; then the pod gets its CPU by preemption.
-func nobodyForACard(t *testing.T, p *scenarios.Play) {
+// sparesForFullCard: kube-scheduler would evict for the CPU alone, but others hold the card too. The extender names no
+// victims of its own, so no pod is evicted until the card has room; then the pod gets its CPU by preemption.
+func sparesForFullCard(t *testing.T, p *scenarios.Play) {
 	p.AddNode(nodesim.Node{Name: "one", Labels: map[string]string{"story": "one"}, CPU: "4", Devices: nodesim.GPUs("one", 1, 24576)})
 	holder := p.Submit(class("low", at("one", p.Pod("holder", stack.App("train", stack.GPU(1, 20480))))))
 	p.Running(p.Scheduled(holder), "train")
@@ -71,7 +69,7 @@ func nobodyForACard(t *testing.T, p *scenarios.Play) {
 	stays(t, p, holder)
 	p.Delete(holder)
 	p.Running(p.Scheduled(pod), "load")
-	gone(t, p, web)
+	must(t, p.Cluster.AwaitGone(p.Context(), web))
 	p.Delete(pod)
 }
 
@@ -87,25 +85,10 @@ func cpu(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// gone waits until a pod that was evicted is gone.
-func gone(t *testing.T, p *scenarios.Play, pod *corev1.Pod) {
-	t.Helper()
-	must(t, stack.Eventually(p.Context(), pod.Name+" is evicted", func(ctx context.Context) error {
-		there, err := p.Cluster.Pod(ctx, pod)
-		if err == nil {
-			return fmt.Errorf("it is there, deleted at %v", there.DeletionTimestamp)
-		}
-		if strings.Contains(err.Error(), "not found") {
-			return nil
-		}
-		return err
-	}))
-}
-
-// stays expects that nobody has evicted a pod.
+// stays expects that a pod has not been evicted.
 func stays(t *testing.T, p *scenarios.Play, pod *corev1.Pod) {
 	t.Helper()
-	if there, err := p.Cluster.Pod(p.Context(), pod); err != nil || there.DeletionTimestamp != nil {
-		t.Errorf("%s: %v, deleted at %v", pod.Name, err, there.DeletionTimestamp)
+	if there := p.Get(pod); there.DeletionTimestamp != nil {
+		t.Errorf("%s: deleted at %v", pod.Name, there.DeletionTimestamp)
 	}
 }

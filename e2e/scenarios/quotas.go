@@ -3,7 +3,6 @@ package scenarios
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +39,7 @@ func bothCharges(p *Play) {
 	p.Running(first, "train")
 	p.Scheduled(half) // nobody touched it
 	p.charged("NVIDIA", stack.Amount{Slots: 3, MemoryMiB: 10240 + 12288})
-	p.must(p.Cluster.Recount(p.Context(), p.Namespace, "team"))
+	p.Must(p.Cluster.Recount(p.Context(), p.Namespace, "team"))
 	p.counted(first, half)
 	p.Delete(half)
 	p.charged("NVIDIA", stack.Amount{Slots: 2, MemoryMiB: 10240})
@@ -59,21 +58,21 @@ func bothCharges(p *Play) {
 // severalQuotas (cases 41, 42): a limit of 0 blocks, an absent one does not limit, the tightest of several rules, and
 // one that is deleted leaves the others in force. "first" is there and charged 10240.
 func severalQuotas(p *Play) {
-	p.moreQuota("no-cores", map[corev1.ResourceName]string{"limits.nvidia.com/gpucores": "0"})
+	p.addQuota("no-cores", map[corev1.ResourceName]string{"limits.nvidia.com/gpucores": "0"})
 	p.deniedSoon(p.Pod("cores", stack.App("serve", stack.GPU(1, 1000), stack.Cores(1))), `ResourceQuota "no-cores"`, "limits.nvidia.com/gpucores", "allows 0%")
 	without := p.Submit(p.Pod("without", stack.App("serve", stack.GPU(1, 1000))))
 	p.Scheduled(without)
 	p.dropQuota("no-cores")
 	p.admittedSoon(p.Pod("cores", stack.App("serve", stack.GPU(1, 1000), stack.Cores(1))))
 
-	p.moreQuota("tight", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "12000"})
+	p.addQuota("tight", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "12000"})
 	next := p.Pod("next", stack.App("serve", stack.GPU(1, 1000)))
 	p.deniedSoon(next, `ResourceQuota "tight"`, "allows 12000 MiB", "11240")
 	p.dropQuota("tight")
 	p.admittedSoon(next)
 	p.deniedSoon(p.Pod("large", stack.App("serve", stack.GPU(1, 13337))), `ResourceQuota "team"`, "allows 24576 MiB", "11240")
 
-	p.moreQuota("nothing", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "0"})
+	p.addQuota("nothing", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "0"})
 	p.deniedSoon(p.Pod("card", stack.App("serve", stack.Limit{"nvidia.com/gpu": "1"})), `ResourceQuota "nothing"`, "a whole card's memory")
 	p.dropQuota("nothing")
 	p.Delete(without)
@@ -91,7 +90,7 @@ func admittedAtOnce(p *Play) {
 	}
 	p.AddNode(nodesim.Node{Name: "late", Devices: nodesim.GPUs("late", 1, 24576), Labels: map[string]string{"story": "late"}})
 	var bound, other *corev1.Pod
-	p.must(stack.Eventually(p.Context(), "one of two pods is bound", func(ctx context.Context) error {
+	p.Must(stack.Eventually(p.Context(), "one of two pods is bound", func(ctx context.Context) error {
 		for i := range pods {
 			now, err := p.Cluster.Pod(ctx, pods[i])
 			if err != nil {
@@ -118,7 +117,7 @@ func admittedAtOnce(p *Play) {
 func (p *Play) counted(pods ...*corev1.Pod) {
 	p.Helper()
 	used, err := p.Cluster.AwaitCounted(p.Context(), p.Namespace, "team", pods...)
-	p.must(err)
+	p.Must(err)
 	p.Logf("the API server charges %s", limits(plain(used)))
 }
 
@@ -133,27 +132,20 @@ func plain(list corev1.ResourceList) map[string]int64 {
 // limit changes the "team" quota, and waits until that is obeyed.
 func (p *Play) limit(hard map[string]any) {
 	p.Helper()
-	p.must(p.Cluster.ChangeQuota(p.Context(), p.Namespace, "team", hard))
+	p.Must(p.Cluster.ChangeQuota(p.Context(), p.Namespace, "team", hard))
 	p.Logf("ResourceQuota \"team\" is changed: %s", limits(hard))
-}
-
-// moreQuota adds a quota beside "team".
-func (p *Play) moreQuota(name string, hard map[corev1.ResourceName]string) {
-	p.Helper()
-	p.must(p.Cluster.Quota(p.Context(), p.Namespace, name, maps.Clone(hard)))
-	p.tell(Given, "ResourceQuota %q: %s", name, limits(hard))
 }
 
 func (p *Play) dropQuota(name string) {
 	p.Helper()
-	p.must(p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace).Delete(p.Context(), name, metav1.DeleteOptions{}))
+	p.Must(p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace).Delete(p.Context(), name, metav1.DeleteOptions{}))
 	p.Logf("ResourceQuota %q is deleted", name)
 }
 
 // admittedSoon waits until admission would let a pod in.
 func (p *Play) admittedSoon(pod *corev1.Pod) {
 	p.Helper()
-	p.must(stack.Eventually(p.Context(), "pod "+pod.Name+" would be admitted", func(ctx context.Context) error {
+	p.Must(stack.Eventually(p.Context(), "pod "+pod.Name+" would be admitted", func(ctx context.Context) error {
 		return p.Cluster.DryRun(ctx, pod)
 	}))
 	p.Logf("%s would be admitted", describe(pod))

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
 	"github.com/phasegpu/phasegpu/e2e/stack"
@@ -57,8 +56,8 @@ func waiter(p *Play, name string) *corev1.Pod {
 // recordedReruns plays what a real kubelet reported, report by report. A pod waits for the memory whenever
 // it is taken, and gets it when it is not.
 func recordedReruns(p *Play) {
-	snapshots, err := stack.Reruns(p.Context())
-	p.must(err)
+	snapshots, err := stack.Reruns()
+	p.Must(err)
 	if len(snapshots) == 0 {
 		p.Fatalf("there are no recorded reruns")
 	}
@@ -81,10 +80,10 @@ func recordedReruns(p *Play) {
 			pod = p.Submit(rerunner(p, fmt.Sprintf("recorded-%d", i)))
 			p.Scheduled(pod)
 		}
-		p.must(p.Cluster.Sim.SetStatus(p.Context(), pod, s.Pod.Status))
-		p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+		p.Must(p.Cluster.Sim.SetStatus(p.Context(), pod, s.Pod.Status))
+		p.Must(p.Cluster.AwaitSeen(p.Context(), pod))
 		reserved := s.Want.Reserved.Total.MemoryMiB
-		p.Logf("%s: kubelet reports %s", s.Name, stack.Told(&s.Pod))
+		p.Logf("%s: kubelet reports %s", s.Name, stack.Describe(&s.Pod))
 		p.Holds(pod, reserved)
 		switch {
 		case reserved == atPeak && waiting == nil:
@@ -109,8 +108,8 @@ func liveRerun(p *Play, what string, again func(*nodesim.Simulator, context.Cont
 	pod := steady(p, "live")
 	p.Event(pod, "GPUPlaced", "on node rerun: GPU GPU-rerun-0 20100 MiB at the peak, 5100 MiB in steady state")
 	p.Event(pod, "GPUReleased", "after init container i1: GPU GPU-rerun-0 5100 MiB, was 20100 MiB")
-	p.must(again(p.Cluster.Sim, p.Context(), pod))
-	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Must(again(p.Cluster.Sim, p.Context(), pod))
+	p.Must(p.Cluster.AwaitSeen(p.Context(), pod))
 	p.Logf("%s: %s", pod.Name, what)
 	p.Holds(pod, atPeak)
 	p.Event(pod, "GPURaised", "its init containers run again: GPU GPU-rerun-0 20100 MiB, was 5100 MiB")
@@ -121,7 +120,7 @@ func liveRerun(p *Play, what string, again func(*nodesim.Simulator, context.Cont
 	p.StillPending(waiting)
 	p.Finish(pod, "i0", 0)
 	p.Running(pod, "i1")
-	p.must(p.Cluster.AwaitSeen(p.Context(), pod))
+	p.Must(p.Cluster.AwaitSeen(p.Context(), pod))
 	p.StillPending(waiting)
 	p.Reserved(atPeak)
 	p.Finish(pod, "i1", 0)
@@ -167,7 +166,7 @@ func memoryGone(p *Play) {
 	p.Running(second, "serve")
 	p.Reserved(atSteady + 15000)
 
-	p.must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
+	p.Must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
 	p.Logf("%s: its sandbox is recreated, and its memory has gone to others", first.Name)
 	p.Reserved(atPeak + 15000)
 	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "1.1035213824e+10") // 10524 MiB
@@ -184,44 +183,4 @@ func memoryGone(p *Play) {
 	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "")
 	p.Finish(first, "i1", 0)
 	p.Reserved(atSteady + 1000)
-}
-
-// Metric waits until a series of the extender has a value, or, for "", is not there.
-func (p *Play) Metric(series, value string) {
-	p.Helper()
-	p.must(stack.Eventually(p.Context(), fmt.Sprintf("metric %s is %q", series, value), func(ctx context.Context) error {
-		all, err := p.Cluster.ExtenderMetrics(ctx)
-		if err != nil {
-			return err
-		}
-		if got, _ := stack.Metric(all, series); got != value {
-			return fmt.Errorf("it is %q", got)
-		}
-		return nil
-	}))
-	if value == "" {
-		p.Logf("metric %s is gone", series)
-	} else {
-		p.Logf("metric %s is %s", series, value)
-	}
-}
-
-// Event waits until there is an event on a pod with these words in its note.
-func (p *Play) Event(pod *corev1.Pod, reason string, words ...string) {
-	p.Helper()
-	var note string
-	p.must(stack.Eventually(p.Context(), fmt.Sprintf("pod %s has event %s", pod.Name, reason), func(ctx context.Context) error {
-		events, err := p.Cluster.Client.EventsV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.Regarding.UID == pod.UID && e.Reason == reason {
-				note = e.Note
-				return stack.Lacks(note, words...)
-			}
-		}
-		return fmt.Errorf("none of %d events is", len(events.Items))
-	}))
-	p.Logf("event %s on %s: %s", reason, pod.Name, note)
 }

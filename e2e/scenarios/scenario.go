@@ -1,6 +1,6 @@
-// Package scenarios tells what phasegpu is for, as stories on a real control plane: pods go through
-// admission, a real kube-scheduler with the extender, and a ledger that follows their phases. The tests
-// play them and so does the demo, which shows them live.
+// Package scenarios has what phasegpu is for as scenarios on a real control plane: pods go through admission, a real
+// kube-scheduler with the extender, and a ledger that follows their phases. The tests play them, and the demo shows
+// them live.
 package scenarios
 
 import (
@@ -12,14 +12,14 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Scenario is one story. It declares its own nodes and leaves nothing behind.
+// Scenario adds its own nodes and leaves nothing behind.
 type Scenario struct {
 	Number int
 	Title  string // one sentence: what is right at the end
 	Play   func(*Play)
 }
 
-// All returns the scenarios in order. Each file of stories offers its own here.
+// All returns the scenarios in order.
 func All() []Scenario {
 	return slices.Concat(
 		admission(), // 1
@@ -36,11 +36,11 @@ type Stage interface {
 	Context() context.Context
 	Fatalf(format string, args ...any)
 	Cleanup(func())
-	// Tell shows what happens, at once.
-	Tell(Event)
+	// Show shows what happens, at once.
+	Show(Event)
 }
 
-// Event is one thing that the audience is told.
+// Event is one thing that a stage shows.
 type Event struct {
 	Kind Kind
 	Text string

@@ -21,7 +21,7 @@ func TestScenarios(t *testing.T) {
 // stage is a test's.
 type stage struct{ *testing.T }
 
-func (s stage) Tell(e scenarios.Event) {
+func (s stage) Show(e scenarios.Event) {
 	s.Helper()
 	s.Logf("%-10s %s", e.Kind, e.Text)
 }

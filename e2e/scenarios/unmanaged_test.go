@@ -13,7 +13,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// unmanaged (case 48): no pod with devices gets past the books.
+// unmanaged: no pod with devices gets past the books.
 func unmanaged(t *testing.T, p *scenarios.Play) {
 	train := func(name string) *corev1.Pod { return p.Pod(name, stack.App("train", stack.GPU(1, 1000))) }
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func unmanaged(t *testing.T, p *scenarios.Play) {
 		}
 	})
 
-	// Pods without devices are nobody's business.
+	// Pods without devices are left alone.
 	for name, scheduler := range map[string]string{"plain": "", "foreign": "volcano"} {
 		plain := p.Pod(name, stack.App("web"))
 		plain.Spec.SchedulerName = scheduler
@@ -82,7 +82,7 @@ func unmanaged(t *testing.T, p *scenarios.Play) {
 	}
 }
 
-// webhookDown (case 49): pods with devices are refused, and no others.
+// webhookDown: pods with devices are refused, and no others.
 func webhookDown(t *testing.T, p *scenarios.Play) {
 	train := p.Pod("train", stack.App("train", stack.GPU(1, 1000)))
 	forged := stack.Annotate(p.Pod("forged", stack.App("web")), "hami.io/vgpu-node", "good")

@@ -18,10 +18,10 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestWakeUp is scenario 13 (case 32): 300 times over, a pod is refused, the init container that it waits for
-// finishes, and the pod must be scheduled, within two seconds on an idle machine, which the distribution
-// shows, and never by kube-scheduler's five-minute flush. Then the extender learns everything half a second
-// late, so that kube-scheduler's retry surely comes first and meets books that do not show the release yet.
+// TestWakeUp: 300 times over, a pod is refused, the init container that it waits for finishes, and the pod must be
+// scheduled: within two seconds on an idle machine, which the distribution shows, and never by kube-scheduler's
+// five-minute flush. Then the extender's watch is half a second late, so that kube-scheduler's retry comes first and
+// meets books that do not show the release yet.
 func TestWakeUp(t *testing.T) {
 	const lanes = 10
 	s := stack.StartT(t, stack.Options{})
@@ -124,19 +124,6 @@ func wakeUp(ctx context.Context, s *stack.Stack, w *stack.Witness, node, name st
 	return bound.Sub(began), errors.Join(
 		s.Client.CoreV1().Pods("default").Delete(ctx, waiter.Name, at),
 		s.Client.CoreV1().Pods("default").Delete(ctx, holder.Name, at))
-}
-
-// nudges is how many pods the extender has nudged.
-func nudges(t *testing.T, s *stack.Stack) int {
-	t.Helper()
-	metrics, err := s.ExtenderMetrics(t.Context())
-	must(t, err)
-	n := 0
-	if text, ok := stack.Metric(metrics, `phasegpu_nudges_total{result="nudged"}`); ok {
-		_, err = fmt.Sscan(text, &n)
-		must(t, err)
-	}
-	return n
 }
 
 // lateWatches passes on what watches of pods tell only some time later, in order.

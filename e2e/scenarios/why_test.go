@@ -12,8 +12,8 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// told is what `kubectl phasegpu why`, `top devices` and `timeline` say as JSON, as far as the test looks.
-type told struct {
+// report is what `kubectl phasegpu why`, `top devices` and `timeline` say as JSON, as far as the test looks.
+type report struct {
 	State    string   `json:"state"`
 	Fits     []string `json:"fits"`
 	Remedies []struct {
@@ -39,13 +39,13 @@ type told struct {
 	} `json:"releases"`
 }
 
-// TestWhyIsTrue: what `why` says would make a waiting pod fit (cases 12 and 52) is what then does, and `top` and
+// TestWhyIsTrue: what `why` says would make a waiting pod fit is what then does, and `top` and
 // `timeline` say the same of it.
 func TestWhyIsTrue(t *testing.T) {
 	s := stack.StartT(t, stack.Options{})
 	kubectl, err := stack.BuildKubectl(t.Context(), t.TempDir())
 	must(t, err)
-	ask := func(code int, args ...string) told {
+	ask := func(code int, args ...string) report {
 		t.Helper()
 		args = append(args, "--kubeconfig", s.AdminKubeconfig(), "-o", "json")
 		out, err := exec.CommandContext(t.Context(), kubectl, args...).Output()
@@ -53,7 +53,7 @@ func TestWhyIsTrue(t *testing.T) {
 		if err != nil && !errors.As(err, &exit) || exit == nil && code != 0 || exit != nil && exit.ExitCode() != code {
 			t.Fatalf("%s: %v, want exit code %d\n%s", strings.Join(args, " "), err, code, out)
 		}
-		var got told
+		var got report
 		must(t, json.Unmarshal(out, &got))
 		return got
 	}
@@ -68,15 +68,11 @@ func TestWhyIsTrue(t *testing.T) {
 
 	must(t, s.Sim.AddNode(t.Context(), nodesim.Node{Name: "n1", Devices: nodesim.GPUs("n1", 1, 24576)}))
 	must(t, s.Namespace(t.Context(), "ml"))
-	first, err := s.Create(t.Context(), stack.NewPod("ml", "first", stack.Init("load", stack.GPU(1, 20000)), stack.App("serve", stack.GPU(1, 5000))))
-	must(t, err)
-	first, err = s.AwaitBound(t.Context(), first)
-	must(t, err)
-	must(t, s.Sim.AwaitRunning(t.Context(), first, "load"))
-	next, err := s.Create(t.Context(), stack.NewPod("ml", "next", stack.App("serve", stack.GPU(1, 12000))))
-	must(t, err)
-	_, err = s.AwaitUnschedulable(t.Context(), next)
-	must(t, err)
+	d := s.Drive(t, "ml")
+	first := d.Submit(d.Pod("first", stack.Init("load", stack.GPU(1, 20000)), stack.App("serve", stack.GPU(1, 5000))))
+	d.Running(first, "load")
+	next := d.Submit(d.Pod("next", stack.App("serve", stack.GPU(1, 12000))))
+	d.Pending(next)
 
 	uuid := nodesim.GPUs("n1", 1, 24576)[0].UUID
 	device(uuid, 20000, 5000)
@@ -89,9 +85,8 @@ func TestWhyIsTrue(t *testing.T) {
 		t.Errorf("%+v", got.Remedies[0])
 	}
 
-	must(t, s.Sim.Finish(t.Context(), first, event.Container, 0))
-	_, err = s.AwaitBound(t.Context(), next)
-	must(t, err)
+	d.Finish(first, event.Container, 0)
+	d.Scheduled(next)
 	if got := ask(0, "why", "next", "-n", "ml"); got.State != "placed" {
 		t.Errorf("%+v", got)
 	}

@@ -78,30 +78,6 @@ func limits[K ~string, V any](hard map[K]V) string {
 	return strings.Join(all, ", ")
 }
 
-// record describes where a bound pod's containers are: "load on GPU-a-0, train on GPU-a-0 and GPU-a-1", or
-// "all on GPU-a-0".
-func record(pod *corev1.Pod) string {
-	allocation, err := kube.Allocation(pod)
-	if err != nil {
-		return err.Error()
-	}
-	var all, places []string
-	for position, shares := range allocation {
-		var on []string
-		for _, share := range shares {
-			on = append(on, share.UUID)
-		}
-		if place := strings.Join(on, " and "); place != "" {
-			places = append(places, place)
-			all = append(all, kube.Container(&pod.Spec, position).Name+" on "+place)
-		}
-	}
-	if len(all) > 1 && len(slices.Compact(places)) == 1 {
-		return "all on " + places[0]
-	}
-	return strings.Join(all, ", ")
-}
-
 // books describes what is reserved: "GPU-a-0 20480 of 24576 MiB, 4096 free".
 func books(devices []stack.LedgerDevice) string {
 	var all []string

@@ -88,7 +88,7 @@ func TestWrites(t *testing.T) {
 		all := createAtOnce(t, s, pods, func(i int) *corev1.Pod { // 40 fit
 			return stack.NewPod("writes", fmt.Sprintf("whole-%02d", i), stack.App("app", stack.GPU(1, 24576)))
 		})
-		a.awaitBound(t, 2*nodes)
+		awaitBound(t, s, "writes", 2*nodes, stack.EventuallyTimeout)
 		full := a.since(t)
 		deleted := 0
 		for _, pod := range all {
@@ -99,7 +99,7 @@ func TestWrites(t *testing.T) {
 				deleted++
 			}
 		}
-		a.awaitBound(t, 2*nodes)
+		awaitBound(t, s, "writes", 2*nodes, stack.EventuallyTimeout)
 		must(t, s.AwaitAudit(ctx))
 		freed := a.since(t)
 		t.Logf("%d pods for %d places: %v, %d events; %d places freed: %v, %d events",
@@ -172,16 +172,4 @@ func (a *audited) since(t *testing.T) written {
 		return err
 	}))
 	return w
-}
-
-// awaitBound waits until so many pods have a node.
-func (a *audited) awaitBound(t *testing.T, want int) {
-	t.Helper()
-	must(t, stack.Eventually(t.Context(), fmt.Sprintf("%d pods are bound", want), func(ctx context.Context) error {
-		n, err := numBound(ctx, a.Stack, "writes")
-		if err == nil && n != want {
-			err = fmt.Errorf("%d are", n)
-		}
-		return err
-	}))
 }

@@ -15,13 +15,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/phasegpu/phasegpu/e2e/stack"
+	"github.com/phasegpu/phasegpu/e2e/checkout"
+	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
 // read returns a file of the checkout.
 func read(t *testing.T, path ...string) []byte {
 	t.Helper()
-	root, err := stack.Checkout(t.Context())
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ type expression struct {
 // check holds what expressions name to what is known.
 func (k known) check(t *testing.T, expressions []expression) {
 	t.Helper()
-	root, err := stack.Checkout(t.Context())
+	root, err := checkout.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +156,11 @@ func parsePromQL(ctx context.Context, root string, texts []string) (all []promQL
 	cmd.Dir = filepath.Join(root, "hack", "promql")
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	cmd.Stdin = bytes.NewReader(in)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+	out, err := process.Output(cmd)
 	if err != nil {
-		return nil, fmt.Errorf("hack/promql: %w: %s", err, stderr.String())
+		return nil, fmt.Errorf("hack/promql: %w", err)
 	}
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != len(texts) {
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != len(texts) {
 		return nil, fmt.Errorf("hack/promql tells of %d of %d expressions: %w", len(all), len(texts), err)
 	}
 	return all, nil

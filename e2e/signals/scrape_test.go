@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/process"
-	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
 // binary is one of phasegpu's, and what of its metrics must have come before all have.
@@ -64,7 +63,7 @@ func metrics(t *testing.T) [][]family {
 }
 
 func scrapeAll(ctx context.Context) ([][]family, error) {
-	root, err := stack.Checkout(ctx)
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +113,12 @@ func (b *binary) scrape(ctx context.Context, path, dir, kubeconfig string) (text
 		p := process.Process{
 			Name: b.name, Path: path, Log: filepath.Join(dir, b.name+".log"),
 			Args: append(b.flags(dir), "--kubeconfig="+kubeconfig, b.address+"="+address),
-			Ready: func(ctx context.Context) (err error) {
-				if text, err = get(ctx, "http://"+address+"/metrics"); err != nil {
+			Ready: func(ctx context.Context) error {
+				page, err := process.Get(ctx, http.DefaultClient, "http://"+address+"/metrics")
+				if err != nil {
 					return err
 				}
+				text = string(page)
 				for _, name := range b.until {
 					if !strings.Contains(text, "\n"+name+"{") {
 						return fmt.Errorf("there is no %s yet", name)
@@ -132,23 +133,6 @@ func (b *binary) scrape(ctx context.Context, path, dir, kubeconfig string) (text
 		return p.Stop(ctx)
 	})
 	return text, err
-}
-
-func get(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, response.Status)
-	}
-	return string(body), err
 }
 
 var label = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"[,}]`)

@@ -119,19 +119,11 @@ func pause(ctx context.Context, random *rand.Rand, most time.Duration) error {
 // randomPod is a pod of one of several shapes; all that are there at once fit seldom. Its containers end after
 // a while, fail now and then, or stay.
 func randomPod(random *rand.Rand, namespace, name string) *corev1.Pod {
-	gpu := func(devices, least, most int64) stack.Limit {
-		return stack.GPU(devices, least+random.Int64N(most-least))
+	containers := stack.RandomContainers(random)
+	if random.IntN(7) == 0 { // without devices
+		containers = []stack.Container{stack.App("a")}
 	}
-	shapes := [][]stack.Container{
-		{stack.Init("i", gpu(1, 12000, 24576)), stack.App("a", gpu(1, 1000, 8000))},
-		{stack.Init("i", gpu(1, 8000, 20000)), stack.Sidecar("s", gpu(1, 500, 2000)), stack.Init("j", gpu(1, 8000, 20000)), stack.App("a", gpu(1, 1000, 10000))},
-		{stack.Init("i", gpu(2, 4000, 20000)), stack.App("a", gpu(2, 1000, 8000))},
-		{stack.App("a", gpu(1, 1000, 12000)), stack.App("b", gpu(1, 1000, 12000))},
-		{stack.Init("i"), stack.Init("j", gpu(1, 1000, 8000), stack.Cores(60)), stack.App("a", gpu(1, 1000, 8000), stack.Cores(30))},
-		{stack.Init("i", gpu(1, 8000, 24576)), stack.App("a")},
-		{stack.App("a")}, // no devices
-	}
-	pod := stack.NewPod(namespace, name, shapes[random.IntN(len(shapes))]...)
+	pod := stack.NewPod(namespace, name, containers...)
 	ms := func(most int) string { return fmt.Sprintf("%dms", 50+random.IntN(most)) }
 	app, policy := "hold", corev1.RestartPolicyAlways
 	if random.IntN(3) == 0 {

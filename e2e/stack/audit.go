@@ -82,12 +82,8 @@ func raise(most, to map[string]Amount) {
 // AwaitAudit waits until the extender's books are what Recompute gets, for the default release policy, and
 // says where they differ if that does not come about. Call it when nothing changes any more.
 func (c *Cluster) AwaitAudit(ctx context.Context) error {
-	return Eventually(ctx, "the books equal a recomputation", func(ctx context.Context) error {
+	return c.AwaitBooks(ctx, "the books equal a recomputation", func(l *Ledger) error {
 		want, err := c.Recompute(ctx, phase.PerInit)
-		if err != nil {
-			return err
-		}
-		l, err := c.Ledger(ctx)
 		if err != nil {
 			return err
 		}

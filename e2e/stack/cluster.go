@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Cluster is a cluster with phasegpu in it, of whatever kind, for a client that may do all.
+// Cluster is a cluster with phasegpu in it, of any kind, for a client that may do everything.
 type Cluster struct {
 	Client kubernetes.Interface
 	// Page reads a page that the extender serves beside its metrics: "/debug/ledger".
@@ -24,26 +23,24 @@ type Cluster struct {
 // EventuallyTimeout is how long Eventually waits when its context sets no earlier deadline.
 const EventuallyTimeout = time.Minute
 
-// How often Eventually looks.
-const shortestLook, longestLook = 10 * time.Millisecond, 200 * time.Millisecond
-
-// Eventually asks again and again until holds returns nil. In time it says what did not come about and
-// the last reason.
+// Eventually calls holds until it returns nil, for at most EventuallyTimeout. Its error has the last reason, which
+// wait.PollUntilContextTimeout would not tell.
 func Eventually(ctx context.Context, what string, holds func(context.Context) error) error {
 	return Within(ctx, EventuallyTimeout, what, holds)
 }
 
-// Within is Eventually for what may take longer, or less.
+// Within is Eventually with another time limit.
 func Within(ctx context.Context, most time.Duration, what string, holds func(context.Context) error) error {
+	const shortest, longest = 10 * time.Millisecond, 200 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	began := time.Now()
-	tick := time.NewTicker(shortestLook)
+	tick := time.NewTicker(shortest)
 	defer tick.Stop()
 	var last error
 	for {
-		// Who has waited long may be late by a tenth, and leaves a small machine to what is waited for.
-		tick.Reset(min(max(time.Since(began)/10, shortestLook), longestLook))
+		// After a long wait a tenth of it more does not matter, and the machine has other work.
+		tick.Reset(min(max(time.Since(began)/10, shortest), longest))
 		err := holds(ctx)
 		if err == nil {
 			return nil
@@ -59,6 +56,17 @@ func Within(ctx context.Context, most time.Duration, what string, holds func(con
 	}
 }
 
+// AwaitBooks is Eventually for what the extender's books show.
+func (c *Cluster) AwaitBooks(ctx context.Context, what string, holds func(*Ledger) error) error {
+	return Eventually(ctx, what, func(ctx context.Context) error {
+		l, err := c.Ledger(ctx)
+		if err != nil {
+			return err
+		}
+		return holds(l)
+	})
+}
+
 // Namespace creates a namespace and waits until pods can be created in it.
 func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -66,7 +74,7 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	return Eventually(ctx, fmt.Sprintf("namespace %s has its default service account", name), func(ctx context.Context) error {
+	return Eventually(ctx, "default service account of namespace "+name, func(ctx context.Context) error {
 		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
@@ -77,15 +85,32 @@ func (c *Cluster) Create(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, err
 	return c.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
+// DryRun returns the API server's answer to the creation of a pod, without creating it.
+func (c *Cluster) DryRun(ctx context.Context, pod *corev1.Pod) error {
+	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	_, err := c.Client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, dry)
+	return err
+}
+
 // CreateAll creates n pods, up to 16 at a time, and returns them as they were admitted.
 func (c *Cluster) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.Pod) ([]*corev1.Pod, error) {
-	pods, errs := make([]*corev1.Pod, n), make([]error, n)
+	pods := make([]*corev1.Pod, n)
+	err := Each(n, func(i int) (err error) {
+		pods[i], err = c.Create(ctx, pod(i))
+		return err
+	})
+	return pods, err
+}
+
+// Each calls do for 0 to n-1, 16 at a time, and joins the errors.
+func Each(n int, do func(i int) error) error {
+	errs := make([]error, n)
 	next := make(chan int)
 	var all sync.WaitGroup
 	for range min(n, 16) {
 		all.Go(func() {
 			for i := range next {
-				pods[i], errs[i] = c.Create(ctx, pod(i))
+				errs[i] = do(i)
 			}
 		})
 	}
@@ -94,7 +119,18 @@ func (c *Cluster) CreateAll(ctx context.Context, n int, pod func(i int) *corev1.
 	}
 	close(next)
 	all.Wait()
-	return pods, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// Together runs all functions at once and joins their errors.
+func Together(all ...func() error) error {
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, f := range all {
+		running.Go(func() { errs[i] = f() })
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 // Pod reads a pod.
@@ -108,72 +144,51 @@ func (c *Cluster) Delete(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
+	return c.AwaitGone(ctx, pod)
+}
+
+// AwaitGone waits until a pod is gone, or another has its name.
+func (c *Cluster) AwaitGone(ctx context.Context, pod *corev1.Pod) error {
 	return Eventually(ctx, fmt.Sprintf("pod %s/%s is gone", pod.Namespace, pod.Name), func(ctx context.Context) error {
 		there, err := c.Pod(ctx, pod)
 		if apierrors.IsNotFound(err) || err == nil && pod.UID != "" && there.UID != pod.UID {
 			return nil
 		}
 		if err == nil {
-			err = errors.New("it is there")
+			err = fmt.Errorf("it is there, deleted at %v", there.DeletionTimestamp)
 		}
 		return err
 	})
 }
 
-// AwaitBound waits until a pod has a node, and returns it.
-func (c *Cluster) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-	return c.Await(ctx, pod, "is bound", func(p *corev1.Pod) error {
-		if p.Spec.NodeName == "" {
-			return fmt.Errorf("it has no node: %s", Told(p))
+// Clear deletes a namespace's pods and quotas, and waits until they are gone from the API server and from
+// the extender's books.
+func (c *Cluster) Clear(ctx context.Context, namespace string) error {
+	core, all := c.Client.CoreV1(), metav1.ListOptions{}
+	if err := errors.Join(
+		core.Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+		core.ResourceQuotas(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, all),
+	); err != nil {
+		return err
+	}
+	err := Eventually(ctx, fmt.Sprintf("namespace %s is empty", namespace), func(ctx context.Context) error {
+		pods, err := core.Pods(namespace).List(ctx, all)
+		if err == nil && len(pods.Items) > 0 {
+			err = fmt.Errorf("it has %d pods, %s among them", len(pods.Items), pods.Items[0].Name)
 		}
-		return nil
-	})
-}
-
-// AwaitPhase waits until a pod is in a phase, and returns it.
-func (c *Cluster) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
-	return c.Await(ctx, pod, "is "+string(phase), func(p *corev1.Pod) error {
-		if p.Status.Phase != phase {
-			return fmt.Errorf("it is %s", Told(p))
-		}
-		return nil
-	})
-}
-
-// AwaitUnschedulable waits until kube-scheduler has found no node for a pod, and returns its reason.
-func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod) (message string, err error) {
-	p, err := c.Await(ctx, pod, "is found unschedulable", func(p *corev1.Pod) error {
-		switch {
-		case p.Spec.NodeName != "":
-			return fmt.Errorf("it is on node %s", p.Spec.NodeName)
-		case unschedulable(p) == "":
-			return errors.New("kube-scheduler has not yet said anything of it")
-		}
-		return nil
+		return err
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return unschedulable(p), nil
-}
-
-// AwaitRefused waits until kube-scheduler has found no node for a pod, with all of these words in its reason, and
-// returns the reason but for what it says of preemption.
-func (c *Cluster) AwaitRefused(ctx context.Context, pod *corev1.Pod, words ...string) (reason string, err error) {
-	err = Eventually(ctx, "pod "+pod.Name+" is pending for the right reason", func(ctx context.Context) (err error) {
-		if reason, err = c.AwaitUnschedulable(ctx, pod); err != nil {
-			return err
-		}
-		return Lacks(reason, words...)
+	return c.AwaitBooks(ctx, "the books have nothing of namespace "+namespace, func(l *Ledger) error {
+		return l.empty(namespace)
 	})
-	reason, _, _ = strings.Cut(reason, " preemption: ")
-	return reason, err
 }
 
-// Await waits until a pod is what holds wants, and returns it.
-func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds func(*corev1.Pod) error) (*corev1.Pod, error) {
-	var got *corev1.Pod
-	err := Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
+// Await waits until a condition of a pod holds, and returns the pod.
+func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds Condition) (got *corev1.Pod, err error) {
+	err = Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
 		if got, err = c.Pod(ctx, pod); err != nil {
 			return err
 		}
@@ -182,16 +197,22 @@ func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds
 	return got, err
 }
 
-func unschedulable(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return c.Message
-		}
-	}
-	return ""
+// AwaitBound waits until a pod has a node, and returns it.
+func (c *Cluster) AwaitBound(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	return c.Await(ctx, pod, "is bound", Bound)
 }
 
-// forbidsRecord reports whether an error is the policy's that keeps others from writing records.
-func forbidsRecord(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "phasegpu-records")
+// AwaitPhase waits until a pod is in a phase, and returns it.
+func (c *Cluster) AwaitPhase(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) (*corev1.Pod, error) {
+	return c.Await(ctx, pod, "is "+string(phase), InPhase(phase))
+}
+
+// AwaitUnschedulable waits until kube-scheduler has found no node for a pod, with all of these words in its reason, and
+// returns the reason.
+func (c *Cluster) AwaitUnschedulable(ctx context.Context, pod *corev1.Pod, words ...string) (string, error) {
+	p, err := c.Await(ctx, pod, "is unschedulable for the right reason", Unschedulable(words...))
+	if err != nil {
+		return "", err
+	}
+	return UnschedulableReason(p), nil
 }

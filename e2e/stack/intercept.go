@@ -22,10 +22,7 @@ func (s *Stack) Intercept(ctx context.Context, wrap func(apiServer http.Handler)
 		return nil, err
 	}
 	certificates := filepath.Join(s.Dir, "intercept")
-	if err := makeDir(certificates); err != nil {
-		return nil, err
-	}
-	if err := s.ServingCertificate(certificates, "127.0.0.1"); err != nil {
+	if err := s.ServingCertificate(certificates); err != nil {
 		return nil, err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

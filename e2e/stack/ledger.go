@@ -3,10 +3,16 @@ package stack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
 // Amount is slots, MiB and percent of one device's compute.
@@ -67,6 +73,16 @@ type LedgerDevice struct {
 	Exclusive bool   `json:"exclusive"`
 	Healthy   bool   `json:"healthy"`
 	Cordoned  bool   `json:"cordoned"`
+}
+
+// Node finds a node; nil when it is not listed.
+func (l *Ledger) Node(name string) *LedgerNode {
+	for i := range l.Nodes {
+		if l.Nodes[i].Name == name {
+			return &l.Nodes[i]
+		}
+	}
+	return nil
 }
 
 // Device finds a device on a node, or on any node when none is named; nil when it is not listed.
@@ -159,30 +175,93 @@ func (l *Ledger) Pod(pod *corev1.Pod) *LedgerPod {
 	return nil
 }
 
-// PodReserved returns the memory in MiB that is reserved for a pod over all devices, 0 when nothing is.
-func (c *Cluster) PodReserved(ctx context.Context, pod *corev1.Pod) (int64, error) {
-	l, err := c.Ledger(ctx)
-	if err != nil {
-		return 0, err
-	}
-	sum := int64(0)
-	if p := l.Pod(pod); p != nil {
-		for _, d := range p.Devices {
-			sum += d.Reserved.MemoryMiB
-		}
-	}
-	return sum, nil
-}
-
 // AwaitReserved waits until the memory in MiB that is reserved for a pod over all devices is as given.
 func (c *Cluster) AwaitReserved(ctx context.Context, pod *corev1.Pod, memoryMiB int64) error {
-	return Eventually(ctx, fmt.Sprintf("pod %s/%s has %d MiB reserved", pod.Namespace, pod.Name, memoryMiB), func(ctx context.Context) error {
-		got, err := c.PodReserved(ctx, pod)
-		if err == nil && got != memoryMiB {
-			err = fmt.Errorf("it has %d MiB", got)
+	what := fmt.Sprintf("pod %s/%s has %d MiB reserved", pod.Namespace, pod.Name, memoryMiB)
+	return c.AwaitBooks(ctx, what, func(l *Ledger) error {
+		got := int64(0)
+		if p := l.Pod(pod); p != nil {
+			for _, d := range p.Devices {
+				got += d.Reserved.MemoryMiB
+			}
 		}
-		return err
+		if got != memoryMiB {
+			return fmt.Errorf("it has %d MiB", got)
+		}
+		return nil
 	})
+}
+
+// AwaitDevice waits until so many MiB are reserved on a device, on any node.
+func (c *Cluster) AwaitDevice(ctx context.Context, uuid string, memoryMiB int64) error {
+	return c.AwaitBooks(ctx, fmt.Sprintf("device %s has %d MiB reserved", uuid, memoryMiB), func(l *Ledger) error {
+		d := l.Device("", uuid)
+		if d == nil || d.Reserved.MemoryMiB != memoryMiB {
+			return fmt.Errorf("the books have %+v", d)
+		}
+		return nil
+	})
+}
+
+// AwaitNode waits until the extender knows a node with these devices and their capacities.
+func (c *Cluster) AwaitNode(ctx context.Context, node string, devices []device.Device) error {
+	return c.AwaitBooks(ctx, "the extender knows node "+node, func(l *Ledger) error {
+		if n := l.Node(node); n == nil || !n.Known {
+			return errors.New("it does not")
+		}
+		for _, d := range devices {
+			there := l.Device(node, d.UUID)
+			if there == nil || there.Capacity != Amount(d.Capacity) || there.Healthy != d.Healthy || there.Cordoned != d.Cordoned {
+				return fmt.Errorf("it has device %s as %+v", d.UUID, there)
+			}
+		}
+		return nil
+	})
+}
+
+// AwaitNoNode waits until the extender has removed a node.
+func (c *Cluster) AwaitNoNode(ctx context.Context, node string) error {
+	return c.AwaitBooks(ctx, "the extender has removed node "+node, func(l *Ledger) error {
+		if l.Node(node) != nil {
+			return errors.New("it lists it")
+		}
+		return nil
+	})
+}
+
+// AwaitSeen waits until the extender has seen a pod as the API server has it now, and all earlier changes of pods.
+func (c *Cluster) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
+	now, err := c.Pod(ctx, pod)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.ParseUint(now.ResourceVersion, 10, 64)
+	if err != nil {
+		return fmt.Errorf("pod %s/%s: resourceVersion %q: %w", pod.Namespace, pod.Name, now.ResourceVersion, err)
+	}
+	return c.AwaitBooks(ctx, fmt.Sprintf("the extender has seen pod %s/%s", pod.Namespace, pod.Name), func(l *Ledger) error {
+		if l.Seen < version {
+			return fmt.Errorf("it has seen version %d, not %d", l.Seen, version)
+		}
+		return nil
+	})
+}
+
+// empty returns an error if the books have something of a namespace.
+func (l *Ledger) empty(namespace string) error {
+	for _, n := range l.Namespaces {
+		if n.Name == namespace && len(n.Quotas) > 0 {
+			return fmt.Errorf("the books have quota %s", n.Quotas[0].Quota)
+		}
+	}
+	for _, n := range l.Nodes {
+		for _, p := range n.Pods {
+			if p.Namespace == namespace {
+				return fmt.Errorf("the books have pod %s on node %s", p.Name, n.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // ExtenderMetrics returns the extender's metrics as Prometheus reads them.
@@ -193,7 +272,7 @@ func (c *Cluster) ExtenderMetrics(ctx context.Context) (string, error) {
 
 // WebhookMetrics returns the webhook's metrics as Prometheus reads them.
 func (s *Stack) WebhookMetrics(ctx context.Context) (string, error) {
-	body, err := get(ctx, s.webhookHealth+"/metrics")
+	body, err := process.Get(ctx, http.DefaultClient, s.webhookHealth+"/metrics")
 	return string(body), err
 }
 

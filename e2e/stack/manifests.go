@@ -1,78 +1,49 @@
 package stack
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
-	sigsyaml "sigs.k8s.io/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// readBase reads the objects of a kustomize base. It knows of kustomization.yaml only resources, which must
-// be files beside it; generators and transformers of the bases matter to pods alone, and there are none here.
-func readBase(dir string) ([]*unstructured.Unstructured, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+// Kustomize builds a kustomization of the checkout, such as "deploy".
+func Kustomize(root, dir string) ([]*unstructured.Unstructured, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, dir))
 	if err != nil {
-		return nil, err
-	}
-	var kustomization struct {
-		Resources []string `json:"resources"`
-	}
-	if err := sigsyaml.Unmarshal(text, &kustomization); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "kustomization.yaml"), err)
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	var objects []*unstructured.Unstructured
-	for _, name := range kustomization.Resources {
-		read, err := readObjects(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
+	for _, resource := range built.Resources() {
+		o := &unstructured.Unstructured{}
+		text, err := resource.MarshalJSON()
+		if err == nil {
+			err = o.UnmarshalJSON(text)
 		}
-		objects = append(objects, read...)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", dir, resource.CurId(), err)
+		}
+		objects = append(objects, o)
 	}
 	return objects, nil
-}
-
-func readObjects(path string) ([]*unstructured.Unstructured, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var objects []*unstructured.Unstructured
-	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := documents.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
-	}
 }
 
 // runsAsProcess reports whether an object is about the pods in which the product runs on a cluster: here it
 // runs as processes.
 func runsAsProcess(o *unstructured.Unstructured) bool {
 	switch o.GetKind() {
-	case "Deployment", "PodDisruptionBudget", "Service":
+	case "Deployment", "DaemonSet", "PodDisruptionBudget", "Service":
 		return true
 	default:
 		return false
@@ -162,7 +133,7 @@ func (i *Installer) do(what string, o *unstructured.Unstructured, do func(dynami
 	case namespaced:
 		resource = i.client.Resource(mapping.Resource).Namespace(o.GetNamespace())
 	case o.GetNamespace() != "":
-		return fmt.Errorf("%s %s: %s has no namespaces, and it names %s", what, o.GetName(), o.GetKind(), o.GetNamespace())
+		return fmt.Errorf("%s %s: a %s has no namespace, and this one names %s", what, o.GetName(), o.GetKind(), o.GetNamespace())
 	}
 	if err := do(resource); err != nil {
 		return fmt.Errorf("%s %s %s: %w", what, o.GetKind(), o.GetName(), err)

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"math/rand/v2"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,4 +87,22 @@ func Annotate(pod *corev1.Pod, key, value string) *corev1.Pod {
 func Plan(pod *corev1.Pod, plan string) *corev1.Pod {
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return Annotate(pod, nodesim.PlanAnnotation, plan)
+}
+
+// RandomContainers returns containers with devices in one of several shapes: i and j are init containers, s is a sidecar,
+// a and b are apps.
+func RandomContainers(random *rand.Rand) []Container {
+	gpu := func(devices, least, most int64) Limit { return GPU(devices, least+random.Int64N(most-least)) }
+	shapes := [][]Container{
+		{Init("i", gpu(1, 12000, 24576)), App("a", gpu(1, 1000, 8000))},
+		{
+			Init("i", gpu(1, 8000, 20000)), Sidecar("s", gpu(1, 500, 2000)),
+			Init("j", gpu(1, 8000, 20000)), App("a", gpu(1, 1000, 10000)),
+		},
+		{Init("i", gpu(2, 4000, 20000)), App("a", gpu(2, 1000, 8000))},
+		{App("a", gpu(1, 1000, 12000)), App("b", gpu(1, 1000, 12000))},
+		{Init("i"), Init("j", gpu(1, 1000, 8000), Cores(60)), App("a", gpu(1, 1000, 8000), Cores(30))},
+		{Init("i", gpu(1, 8000, 24576)), App("a")},
+	}
+	return shapes[random.IntN(len(shapes))]
 }

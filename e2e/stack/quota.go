@@ -64,8 +64,8 @@ func (c *Cluster) AwaitQuota(ctx context.Context, namespace, name string) error 
 			if family == nil {
 				continue
 			}
-			if err := c.extenderHasQuota(ctx, namespace, name, key); err != nil {
-				return err
+			if l, err := c.Ledger(ctx); err != nil || !l.hasQuota(namespace, name, key) {
+				return fmt.Errorf("the extender does not list its %s (%v)", key, err)
 			}
 			if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
 				continue // the probe would have to be in scope
@@ -78,19 +78,15 @@ func (c *Cluster) AwaitQuota(ctx context.Context, namespace, name string) error 
 	})
 }
 
-func (c *Cluster) extenderHasQuota(ctx context.Context, namespace, name string, key corev1.ResourceName) error {
-	l, err := c.Ledger(ctx)
-	if err != nil {
-		return err
-	}
+func (l *Ledger) hasQuota(namespace, name string, key corev1.ResourceName) bool {
 	for _, n := range l.Namespaces {
 		for _, q := range n.Quotas {
 			if n.Name == namespace && q.Quota == name && q.Resource == string(key) {
-				return nil
+				return true
 			}
 		}
 	}
-	return fmt.Errorf("the extender does not list its %s", key)
+	return false
 }
 
 // webhookHasQuota asks for more than a key allows, on as many devices as it takes.
@@ -101,36 +97,27 @@ func (c *Cluster) webhookHasQuota(
 	more := limit.Value() + 1
 	limits := Limit{f.Count: "1", f.Memory: fmt.Sprint(more)}
 	if kind == families.Cores {
-		limits = Limit{f.Count: fmt.Sprint(more/device.WholeCores + 1), f.Memory: "1", f.Cores: fmt.Sprint(device.WholeCores)}
+		limits[f.Count], limits[f.Memory] = fmt.Sprint(more/device.WholeCores+1), "1"
+		limits[f.Cores] = fmt.Sprint(device.WholeCores)
 	} else if most := int64(device.MaxMemoryMiB) / f.MemoryBlockMiB; more > most {
-		limits = Limit{f.Count: fmt.Sprint(more/most + 1), f.Memory: fmt.Sprint(most)}
+		limits[f.Count], limits[f.Memory] = fmt.Sprint(more/most+1), fmt.Sprint(most)
 	}
-	probe := NewPod(q.Namespace, "probe", App("app", limits))
-	_, err := c.Client.CoreV1().Pods(q.Namespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	switch {
-	case err == nil:
-		return fmt.Errorf("the webhook does not obey its %s", key)
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "admission webhook") && strings.Contains(err.Error(), fmt.Sprintf("%q", q.Name)):
+	err := c.DryRun(ctx, NewPod(q.Namespace, "probe", App("app", limits)))
+	if apierrors.IsForbidden(err) && Lacks(err.Error(), "admission webhook", fmt.Sprintf("%q", q.Name)) == nil {
 		return nil
 	}
-	return fmt.Errorf("a pod with more than its %s: %w", key, err)
+	return fmt.Errorf("the webhook does not obey its %s: its answer to a pod with more is %v", key, err)
 }
 
-// ours finds the family whose memory or cores a quota key limits, and tells which.
+// ours finds the family whose memory or cores a quota key limits, and which of the two; nil for other keys.
 func ours(key corev1.ResourceName) (*families.Family, families.Kind) {
-	word, kind := classify.Resource(resourceOf(key))
+	prefix, rest, _ := strings.Cut(string(key), ".")
+	if prefix != "limits" && prefix != "requests" {
+		return nil, families.Memory
+	}
+	word, kind := classify.Resource(corev1.ResourceName(rest))
 	if kind != families.Memory && kind != families.Cores {
 		return nil, kind
 	}
 	return classify.Family(word), kind
-}
-
-// resourceOf is what a quota key limits, without "limits." or "requests."; "" without either.
-func resourceOf(key corev1.ResourceName) corev1.ResourceName {
-	for _, prefix := range []string{"limits.", "requests."} {
-		if rest, ok := strings.CutPrefix(string(key), prefix); ok {
-			return corev1.ResourceName(rest)
-		}
-	}
-	return ""
 }

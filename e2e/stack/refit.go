@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
@@ -14,52 +15,28 @@ type Refit struct {
 	Health  string // base URL of /readyz and /metrics
 }
 
-// StartRefit builds the refit service, installs its manifests and the device plugin's account, and starts it
-// with the rights of its own. Whoever starts it ends the process.
+// StartRefit builds the refit service, installs its manifests and the device plugin's, and starts it with the rights of
+// its own service account. The caller ends the process.
 func (s *Stack) StartRefit(ctx context.Context) (*Refit, error) {
-	root, err := Checkout(ctx)
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(s.Dir, "numarefit")
-	if err := makeDir(dir); err != nil {
+	if err := s.ServingCertificate(dir); err != nil {
 		return nil, err
 	}
-	if err := build(ctx, dir, filepath.Join(root, "numarefit"), nil, "phasegpu-numarefit"); err != nil {
-		return nil, err
-	}
-	objects, err := readBase(filepath.Join(root, "numarefit", "manifests"))
-	if err != nil {
-		return nil, err
-	}
-	plugin, err := readObjects(filepath.Join(root, "deviceplugin", "manifests", "rbac.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	installer, err := NewInstaller(s.Admin())
-	if err != nil {
+	if err := build(ctx, dir, "numarefit", nil, "phasegpu-numarefit"); err != nil {
 		return nil, err
 	}
 	if err := s.Namespace(ctx, NodeNamespace); err != nil {
 		return nil, err
 	}
-	for _, o := range append(objects, plugin...) {
-		if runsAsProcess(o) {
-			continue
-		}
-		if err := installer.Create(ctx, o); err != nil {
-			return nil, err
-		}
-	}
-	config, err := s.ServiceAccount(ctx, SystemNamespace, "phasegpu-numarefit")
-	if err != nil {
+	if err := s.install(ctx, root, "numarefit/manifests", "deviceplugin/manifests"); err != nil {
 		return nil, err
 	}
-	kubeconfig, err := s.Kubeconfig("phasegpu-numarefit", config)
+	kubeconfig, err := s.accountKubeconfig(ctx, "phasegpu-numarefit")
 	if err != nil {
-		return nil, err
-	}
-	if err := s.ServingCertificate(dir, "127.0.0.1"); err != nil {
 		return nil, err
 	}
 	r := &Refit{}

@@ -23,7 +23,7 @@ import (
 func (c *Cluster) Retry(ctx context.Context, pod *corev1.Pod) error {
 	first := int64(-1)
 	_, err := c.Await(ctx, pod, "is tried by kube-scheduler again", func(p *corev1.Pod) (err error) {
-		last := condition(p, corev1.PodScheduled)
+		last := podCondition(p, corev1.PodScheduled)
 		switch {
 		case p.Spec.NodeName != "":
 			return nil
@@ -41,18 +41,6 @@ func (c *Cluster) Retry(ctx context.Context, pod *corev1.Pod) error {
 		}
 		return nil
 	})
-	return err
-}
-
-// StillPending has kube-scheduler look at a pending pod again, and returns an error if it finds a node.
-func (c *Cluster) StillPending(ctx context.Context, pod *corev1.Pod) error {
-	if err := c.Retry(ctx, pod); err != nil {
-		return err
-	}
-	now, err := c.Pod(ctx, pod)
-	if err == nil && now.Spec.NodeName != "" {
-		err = fmt.Errorf("pod %s was let in on node %s", pod.Name, now.Spec.NodeName)
-	}
 	return err
 }
 
@@ -81,13 +69,4 @@ func (c *Cluster) provoke(ctx context.Context, pod *corev1.Pod) (int64, error) {
 		return 0, err
 	}
 	return changed.Generation, nil
-}
-
-func condition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == kind {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }

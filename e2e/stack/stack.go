@@ -7,13 +7,14 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"sync"
-	"time"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
 	"github.com/phasegpu/phasegpu/e2e/process"
@@ -84,64 +85,60 @@ func (s *Stack) fill(ctx context.Context, o Options, ports []int) (err error) {
 	if s.Sim, err = nodesim.Start(ctx, s.Admin(), o.Nodes); err != nil {
 		return err
 	}
-	root, err := Checkout(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Programs.absent() {
-		bin := filepath.Join(s.Dir, "bin")
-		if err := makeDir(bin); err != nil {
-			return err
-		}
-		if s.Programs, err = Build(ctx, bin); err != nil {
+	if s.Programs == (Programs{}) {
+		if s.Programs, err = Build(ctx, filepath.Join(s.Dir, "bin")); err != nil {
 			return err
 		}
 	}
-	return s.launch(ctx, o, root, ports)
+	return s.launch(ctx, o, ports)
 }
 
 // launch installs the manifests and starts webhook, extender and scheduler, each with the identity and the
 // rights of its own service account.
-func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int) error {
+func (s *Stack) launch(ctx context.Context, o Options, ports []int) error {
+	root, err := checkout.Root()
+	if err != nil {
+		return err
+	}
 	webhook, webhookHealth, extender, extenderHealth := ports[0], ports[1], ports[2], ports[3]
 	s.webhookHealth = "http://" + process.Loopback(webhookHealth)
 	s.extenderHealth = "http://" + process.Loopback(extenderHealth)
-	s.Page = func(ctx context.Context, path string) ([]byte, error) { return get(ctx, s.extenderHealth+path) }
+	s.Page = func(ctx context.Context, path string) ([]byte, error) {
+		return process.Get(ctx, http.DefaultClient, s.extenderHealth+path)
+	}
 	s.WebhookURL, s.ExtenderURL = "https://"+process.Loopback(webhook), "http://"+process.Loopback(extender)
-	if err := s.install(ctx, root, s.WebhookURL); err != nil {
+	if err := s.Namespace(ctx, SystemNamespace); err != nil {
 		return err
 	}
-	kubeconfigs := map[string]string{}
-	for _, account := range []string{"phasegpu-webhook", "phasegpu-extender"} {
-		config, err := s.ServiceAccount(ctx, SystemNamespace, account)
-		if err != nil {
-			return err
-		}
-		if kubeconfigs[account], err = s.Kubeconfig(account, config); err != nil {
-			return err
-		}
+	if err := s.install(ctx, root, "webhook/manifests", "extender/manifests"); err != nil {
+		return err
+	}
+	webhookKubeconfig, err := s.accountKubeconfig(ctx, "phasegpu-webhook")
+	if err != nil {
+		return err
+	}
+	extenderKubeconfig, err := s.accountKubeconfig(ctx, "phasegpu-extender")
+	if err != nil {
+		return err
 	}
 	certificates := filepath.Join(s.Dir, "webhook")
-	if err := makeDir(certificates); err != nil {
-		return err
-	}
-	if err := s.ServingCertificate(certificates, "127.0.0.1"); err != nil {
+	if err := s.ServingCertificate(certificates); err != nil {
 		return err
 	}
 	s.Webhook = s.process("phasegpu-webhook", s.Programs.Webhook, s.webhookHealth, append([]string{
-		"--kubeconfig=" + kubeconfigs["phasegpu-webhook"],
+		"--kubeconfig=" + webhookKubeconfig,
 		"--listen=" + process.Loopback(webhook),
 		"--health-listen=" + process.Loopback(webhookHealth),
 		"--tls-cert-file=" + filepath.Join(certificates, "tls.crt"),
 		"--tls-key-file=" + filepath.Join(certificates, "tls.key"),
-		"--drain=0s", // nobody balances load over it
+		"--drain=0s", // no load balancer sends requests to it
 	}, o.WebhookArgs...))
 	s.Extender = s.process("phasegpu-extender", s.Programs.Extender, s.extenderHealth, append([]string{
-		"--kubeconfig=" + kubeconfigs["phasegpu-extender"],
+		"--kubeconfig=" + extenderKubeconfig,
 		"--listen=" + process.Loopback(extender),
 		"--metrics-listen=" + process.Loopback(extenderHealth),
 	}, o.ExtenderArgs...))
-	config, err := schedulerConfig(root, s.ExtenderURL, kubeconfigs["phasegpu-extender"], o.Scheduler)
+	config, err := schedulerConfig(root, s.ExtenderURL, extenderKubeconfig, o.Scheduler)
 	if err != nil {
 		return err
 	}
@@ -155,17 +152,14 @@ func (s *Stack) launch(ctx context.Context, o Options, root string, ports []int)
 	return s.waitForAdmission(ctx)
 }
 
-// install creates the namespace and the objects of both bases.
-func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
-	if err := s.Namespace(ctx, SystemNamespace); err != nil {
-		return err
-	}
+// install creates the objects of kustomizations, but for those of pods.
+func (s *Stack) install(ctx context.Context, root string, dirs ...string) error {
 	installer, err := NewInstaller(s.Admin())
 	if err != nil {
 		return err
 	}
-	for _, base := range []string{"webhook", "extender"} {
-		objects, err := readBase(filepath.Join(root, base, "manifests"))
+	for _, dir := range dirs {
+		objects, err := Kustomize(root, dir)
 		if err != nil {
 			return err
 		}
@@ -174,7 +168,7 @@ func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
 				continue
 			}
 			if o.GetKind() == "MutatingWebhookConfiguration" {
-				if err := pointAt(o, webhookURL, s.CA()); err != nil {
+				if err := pointAt(o, s.WebhookURL, s.CA()); err != nil {
 					return err
 				}
 			}
@@ -186,11 +180,20 @@ func (s *Stack) install(ctx context.Context, root, webhookURL string) error {
 	return nil
 }
 
+// accountKubeconfig writes a kubeconfig of one of phasegpu's service accounts and returns its path.
+func (s *Stack) accountKubeconfig(ctx context.Context, account string) (string, error) {
+	config, err := s.ServiceAccount(ctx, SystemNamespace, account)
+	if err != nil {
+		return "", err
+	}
+	return s.Kubeconfig(account, config)
+}
+
 func (s *Stack) process(name, path, health string, args []string) *process.Process {
 	return &process.Process{
 		Name: name, Path: path, Args: args, Log: filepath.Join(s.LogDir(), name+".log"),
 		Ready: func(ctx context.Context) error {
-			_, err := get(ctx, health+"/readyz")
+			_, err := process.Get(ctx, http.DefaultClient, health+"/readyz")
 			return err
 		},
 	}
@@ -210,11 +213,13 @@ func (s *Stack) waitForAdmission(ctx context.Context) error {
 			return fmt.Errorf("SchedulerName of a pod with devices is %q", admitted.Spec.SchedulerName)
 		}
 		binding := &corev1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: "probe", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": ";"}},
-			Target:     corev1.ObjectReference{Kind: "Node", Name: "probe"},
+			ObjectMeta: metav1.ObjectMeta{Name: "probe", Annotations: map[string]string{
+				"hami.io/vgpu-devices-allocated": ";",
+			}},
+			Target: corev1.ObjectReference{Kind: "Node", Name: "probe"},
 		}
 		err = s.Client.CoreV1().Pods("default").Bind(ctx, binding, dry)
-		if !forbidsRecord(err) {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "phasegpu-records") {
 			return fmt.Errorf("a forged record is not refused: %v", err)
 		}
 		return nil
@@ -244,38 +249,4 @@ func (s *Stack) WriteLogs(w io.Writer) {
 			fmt.Fprintf(w, "--- end of the log of %s\n%s\n", p.Name, p.Tail())
 		}
 	}
-}
-
-// Together runs all at once and joins their errors.
-func Together(all ...func() error) error {
-	errs := make([]error, len(all))
-	var wait sync.WaitGroup
-	for i, f := range all {
-		wait.Go(func() { errs[i] = f() })
-	}
-	wait.Wait()
-	return errors.Join(errs...)
-}
-
-// get reads a URL.
-func get(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return nil, err
-	}
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s: %s", url, answer.Status, body)
-	}
-	return body, nil
 }

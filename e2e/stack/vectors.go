@@ -1,13 +1,14 @@
 package stack
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 )
 
 // Snapshot is a pod as a real kubelet reported it, and what is right to reserve for it then.
@@ -25,8 +26,8 @@ type Snapshot struct {
 
 // Reruns returns what a real kubelet reported, in order, while a pod's init containers ran again in two
 // ways. The files are those that core is tested with, in the checkout that the working directory is in.
-func Reruns(ctx context.Context) ([]Snapshot, error) {
-	root, err := Checkout(ctx)
+func Reruns() ([]Snapshot, error) {
+	root, err := checkout.Root()
 	if err != nil {
 		return nil, err
 	}

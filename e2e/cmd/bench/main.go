@@ -1,5 +1,5 @@
 // Command bench measures how fast pods are bound through a real kube-scheduler and API server, alone and with the
-// extender, and writes tables to stdout and a picture beside them; see package bench. Progress is on stderr.
+// extender, and writes tables to stdout; see package bench. Progress is on stderr.
 //
 //	go run ./e2e/cmd/bench --nodes 1000 | go run ./hack/section docs/benchmarks.md end-to-end
 package main
@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +36,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(progress)
 	sizes := f.String("nodes", "1000", "nodes of the cluster; several sizes with commas between")
-	svg := f.String("svg", "docs/benchmarks.svg", "where the picture is written")
 	command := f.String("command", "go run ./e2e/cmd/bench "+strings.Join(args, " "), "the command that is named in the text")
 	f.IntVar(&o.GPUs, "gpus", 8, "GPUs of each node")
 	f.IntVar(&o.Pods, "pods", 1000, "pods of a burst")
@@ -84,9 +82,6 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	if len(results) == 0 {
 		return failed
 	}
-	if err := os.WriteFile(*svg, []byte(bench.SVG(results...)), 0o644); err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, bench.Markdown(bench.ThisMachine(*command), filepath.Base(*svg), results...))
+	_, err = io.WriteString(out, bench.Markdown(bench.ThisMachine(*command), results...))
 	return errors.Join(failed, err)
 }

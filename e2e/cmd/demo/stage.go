@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/phasegpu/phasegpu/e2e/process"
 	"github.com/phasegpu/phasegpu/e2e/scenarios"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -106,8 +107,8 @@ func (s *stage) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Tell shows an event. What happens to one pod in a row goes on one line, as far as it fits.
-func (s *stage) Tell(e scenarios.Event) {
+// Show shows an event. What happens to one pod in a row goes on one line, as far as it fits.
+func (s *stage) Show(e scenarios.Event) {
 	switch e.Kind {
 	case scenarios.Submitted:
 		s.screen.line(string(e.Kind), bold, e.Text)
@@ -156,11 +157,5 @@ func (s *stage) explanation(pod *corev1.Pod) (string, error) {
 	cmd := exec.CommandContext(s.ctx, s.explain, "explain", "-f", "-")
 	cmd.Stdin = bytes.NewReader(text)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("COLUMNS=%d", s.screen.width-labelWidth-2))
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("kubectl-phasegpu explain: %w: %s", err, stderr.String())
-	}
-	return string(out), nil
+	return process.Output(cmd)
 }

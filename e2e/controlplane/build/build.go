@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 )
 
 // Programs returns the paths of the named programs, built for this machine when they are not there yet, in
@@ -26,7 +28,7 @@ func Programs(ctx context.Context, progress io.Writer, names ...string) ([]strin
 		}
 		l, ok := located[m.dir]
 		if !ok {
-			if l, err = m.locate(ctx); err != nil {
+			if l, err = m.locate(); err != nil {
 				return nil, err
 			}
 			located[m.dir] = l
@@ -69,22 +71,38 @@ func (l location) provide(ctx context.Context, progress io.Writer, name, path st
 }
 
 func (l location) compile(ctx context.Context, progress io.Writer, name, output string) error {
-	args := append([]string{"build", "-v", "-o", output}, l.flags()...)
+	args := append([]string{"build", "-o", output}, l.flags()...)
 	cmd := exec.CommandContext(ctx, "go", append(args, l.programs[name])...)
 	cmd.Dir = l.source
 	cmd.Env = append(os.Environ(), environment()...)
 	fmt.Fprintf(progress, "phasegpu: building %s %s, once (many minutes when Go's build cache is cold); to be kept in %s\n", name, l.version, l.bin)
-	reporter := report(progress, name)
-	cmd.Stdout, cmd.Stderr = reporter, reporter
-	err := cmd.Run()
-	reporter.Close()
+	stop := report(progress, name)
+	out, err := cmd.CombinedOutput()
+	stop()
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w; what was compiled is kept, so that the next attempt goes on from here", ctx.Err())
 	case err != nil:
-		return fmt.Errorf("go %s: %w\n%s", strings.Join(cmd.Args[1:], " "), err, reporter.Errors())
+		return fmt.Errorf("go %s: %w\n%s", strings.Join(cmd.Args[1:], " "), err, out)
 	}
 	return nil
+}
+
+// report says now and then that a build goes on, until it is stopped.
+func report(progress io.Writer, name string) (stop func()) {
+	began, tick, done := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		for {
+			select {
+			case <-tick.C:
+				fmt.Fprintf(progress, "phasegpu: building %s for %s\n", name, time.Since(began).Round(time.Second))
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() { tick.Stop(); close(done); saying.Wait() }
 }
 
 func present(path string) bool {

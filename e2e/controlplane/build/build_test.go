@@ -105,7 +105,7 @@ func locateIn(t *testing.T, cache string) location {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := m.locate(t.Context())
+	l, err := m.locate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,22 +130,5 @@ func TestVersionIn(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("versionIn(%q) = %q, %v; want %q", c.goMod, got, err, c.want)
 		}
-	}
-}
-
-func TestReport(t *testing.T) {
-	var out bytes.Buffer
-	r := report(&out, "etcd")
-	for _, part := range []string{"example.test/a\nexample.", "test/b\n# example.test/c\nc.go:1:2: ", "undefined: x\n"} {
-		if _, err := r.Write([]byte(part)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.Close()
-	if !strings.Contains(out.String(), "etcd: 0s, 2 packages compiled, finished") {
-		t.Errorf("said %q", out.String())
-	}
-	if got := strings.TrimSpace(r.Errors()); got != "# example.test/c\nc.go:1:2: undefined: x" {
-		t.Errorf("errors %q", got)
 	}
 }

@@ -11,17 +11,16 @@
 package build
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/phasegpu/phasegpu/e2e/checkout"
 )
 
 // module is one of the pinned modules.
@@ -70,12 +69,12 @@ type location struct {
 	version string
 }
 
-func (m module) locate(ctx context.Context) (location, error) {
-	root, err := sourceDir(ctx)
+func (m module) locate() (location, error) {
+	root, err := checkout.Root()
 	if err != nil {
 		return location{}, err
 	}
-	l := location{module: m, source: filepath.Join(root, m.dir)}
+	l := location{module: m, source: filepath.Join(root, "e2e", "controlplane", m.dir)}
 	hash := sha256.New()
 	for _, name := range append([]string{"go.mod", "go.sum"}, m.sources...) {
 		text, err := os.ReadFile(filepath.Join(l.source, name))
@@ -114,21 +113,6 @@ func versionIn(goMod, path string) (string, error) {
 		return "", fmt.Errorf("requires no %s", path)
 	}
 	return m[1], nil
-}
-
-// sourceDir finds e2e/controlplane in the checkout that the working directory belongs to. (The modules in it
-// cannot be embedded: a pattern does not match files of another module.)
-func sourceDir(ctx context.Context) (string, error) {
-	const pkg = "github.com/phasegpu/phasegpu/e2e/controlplane"
-	out, err := exec.CommandContext(ctx, "go", "list", "-find", "-f", "{{.Dir}}", pkg).Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
-		}
-		return "", fmt.Errorf("cannot find the sources of the control plane; run this inside a checkout of phasegpu: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
 }
 
 func cacheDir() (string, error) {
