@@ -55,7 +55,7 @@ func auditCommand(s session) *cobra.Command {
 			books, set.Problems, err = c.extenders(ctx, *system)
 		}
 		if err != nil {
-			report(o.ErrOut, set.Problems)
+			o.writeProblems(set.Problems)
 			return 0, err
 		}
 		state := func(ctx context.Context, release phase.Release) (*audit.State, error) {
@@ -73,7 +73,7 @@ func auditCommand(s session) *cobra.Command {
 			result.Books = append(result.Books, compared)
 			result.Notes = append([]audit.Note{}, last.Notes()...)
 		}
-		report(o.ErrOut, set.Problems)
+		o.writeProblems(set.Problems)
 		code, err := o.write(result, result.Drifts())
 		if err == nil && code == exitFine && (result.Unsettled() || set.Failed()) {
 			code = exitBadInput

@@ -41,9 +41,9 @@ func explainCommand(s session) *cobra.Command {
 		if err != nil {
 			return 0, err
 		}
-		result := &explain.Report{Pods: []explain.Pod{}}
+		result := &explain.Report{Pods: []explain.Explanation{}}
 		for _, pod := range set.Pods {
-			e, err := explain.Of(pod.Pod, release)
+			e, err := explain.Pod(pod.Pod, release)
 			if err != nil {
 				set.Fail(pod.Source, err)
 			}
@@ -52,7 +52,7 @@ func explainCommand(s session) *cobra.Command {
 				result.Pods = append(result.Pods, *e)
 			}
 		}
-		report(o.ErrOut, set.Problems)
+		o.writeProblems(set.Problems)
 		code, err := o.write(result, false)
 		if err == nil && set.Failed() {
 			code = exitBadInput

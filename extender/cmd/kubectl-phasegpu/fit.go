@@ -75,7 +75,7 @@ func fitCommand(s session) *cobra.Command {
 				all.Fail(pod.Source, err)
 			}
 		}
-		report(o.ErrOut, all.Problems)
+		o.writeProblems(all.Problems)
 		if len(result.Pods) == 0 && len(all.Problems) > 0 && o.output == "text" {
 			return exitBadInput, nil // the problems say it all
 		}

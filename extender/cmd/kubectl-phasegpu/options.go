@@ -123,8 +123,8 @@ func (o *options) read(ctx context.Context, files []string, namespace string) (*
 // fileNamespace is the namespace of objects in files that name none.
 func (o *options) fileNamespace() string { return cmp.Or(*o.config.Namespace, metav1.NamespaceDefault) }
 
-// report writes problems to standard error, in the order of the input.
-func report(w io.Writer, problems []input.Problem) {
+// writeProblems writes problems to standard error, in the order of the input.
+func (s *session) writeProblems(problems []input.Problem) {
 	files := map[string]int{}
 	for _, p := range problems {
 		if _, known := files[p.File]; !known {
@@ -139,7 +139,7 @@ func report(w io.Writer, problems []input.Problem) {
 		if p.Warning {
 			word = "warning: "
 		}
-		fmt.Fprintln(w, render.Clean(word+strings.ReplaceAll(p.Error(), "\n", "; ")))
+		fmt.Fprintln(s.ErrOut, render.Clean(word+strings.ReplaceAll(p.Error(), "\n", "; ")))
 	}
 }
 

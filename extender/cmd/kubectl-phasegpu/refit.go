@@ -65,7 +65,7 @@ func refitCommand(s session) *cobra.Command {
 				return 0, err
 			}
 		}
-		result, err := refit.Of(identified(pod), node, pods, o.Arg(1), allowed, defaults)
+		result, err := refit.Decide(identified(pod), node, pods, o.Arg(1), allowed, defaults)
 		if err != nil {
 			return 0, err
 		}

@@ -43,7 +43,7 @@ func (o *options) source(ctx context.Context, offline string) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	report(o.ErrOut, set.Problems)
+	o.writeProblems(set.Problems)
 	if set.Failed() {
 		return nil, errors.New("nothing is reported from objects of which some cannot be read")
 	}

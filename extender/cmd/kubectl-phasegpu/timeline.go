@@ -40,7 +40,7 @@ func timelineCommand(s session) *cobra.Command {
 		if err != nil {
 			return 0, err
 		}
-		result, err := timeline.Of(pod, release, o.now())
+		result, err := timeline.New(pod, release, o.now())
 		if err != nil {
 			return 0, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}

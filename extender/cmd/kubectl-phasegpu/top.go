@@ -87,7 +87,7 @@ func (o *options) list(ctx context.Context, from source, release phase.Release, 
 	default:
 		result = t.Nodes(names, by)
 	}
-	report(o.ErrOut, set.Problems)
+	o.writeProblems(set.Problems)
 	_, err := o.write(&result, false)
 	return o.now().Sub(started), err
 }

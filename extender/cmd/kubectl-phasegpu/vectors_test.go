@@ -110,7 +110,7 @@ func TestTimelineAgreesWithTheVectors(t *testing.T) {
 			if err := json.Unmarshal(v.Pod, &pod); err != nil {
 				t.Fatal(err)
 			}
-			got, err := timeline.Of(&pod, release, noon())
+			got, err := timeline.New(&pod, release, noon())
 			if err != nil {
 				t.Fatalf("%s: %v", v.Name, err)
 			}

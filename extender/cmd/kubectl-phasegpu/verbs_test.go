@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/top"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
@@ -124,7 +125,7 @@ func TestTopOnACluster(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitFine || stderr != "" {
 		t.Fatalf("%v, exit code %d, %s", err, code, stderr)
 	}
-	held := ui.Amount{Slots: 1, MemoryMiB: 10000}
+	held := report.Amount{Slots: 1, MemoryMiB: 10000}
 	want := []top.Namespace{
 		{Name: "ml", Family: "NVIDIA", Pods: 1, Waiting: 1, Reserved: held, Steady: held, Limits: []top.Limit{{Quota: "gpus", Resource: "limits.nvidia.com/gpumem", Used: 10000, Max: 20000}}},
 		{Name: "team", Family: "NVIDIA", Waiting: 1, Limits: []top.Limit{}},

@@ -58,7 +58,7 @@ func whyCommand(s session) *cobra.Command {
 		}
 		// A problem of another pod or a node is in the answer where it matters.
 		on := fit.New(w.nodes, w.pods, w.quotas, fit.Policies{Release: release}, func(string, error) {})
-		result := why.Of(why.Question{
+		result := why.Explain(why.Question{
 			Pod: w.pod, Cluster: on, Release: release, Details: *details, Inside: w.inside, Books: w.books, Now: o.now(),
 		})
 		if w.unknown != nil && result.State == why.Waiting {

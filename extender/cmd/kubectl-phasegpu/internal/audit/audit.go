@@ -1,12 +1,15 @@
 // Package audit compares an extender's books with a recomputation from the objects that the API server has.
 //
-// Both change while one looks. So a line of the books, a device or a namespace say, is right when it was once
-// found equal; one that differs is looked at again, and is drift only when it differed each time and, at the
-// end, nothing that it is made of changed and the books had seen all of that.
+// Both change meanwhile. So a line of the books, of a device or a namespace, is right once it was found equal.
+// One that differs is read again, and is drift only when it differed each time and, at the end, none of its pods
+// changed and the books had seen them all.
 package audit
 
 import (
+	"slices"
+
 	"github.com/phasegpu/phasegpu/core/device"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 )
 
@@ -20,13 +23,13 @@ type Report struct {
 // Books is what came of comparing one extender's books.
 type Books struct {
 	Source     string `json:"source"` // the extender's pod, a URL or a file
-	Leads      bool   `json:"leads"`  // the scheduler beside it is in office, so it binds
+	Leads      bool   `json:"leads"`  // its scheduler holds the Lease, so it binds
 	Generation uint64 `json:"generation"`
 	Seen       uint64 `json:"seen"`    // the resourceVersion up to which the books know pods
 	Release    string `json:"release"` // the policy of pods that name none
 	Compared   Counts `json:"compared"`
 	Drift      []Line `json:"drift"`
-	// Unsettled is what differed each time, but because it changed each time or because the books are behind.
+	// Unsettled is what differed each time because it changed each time or because the books are behind.
 	Unsettled []Line `json:"unsettled"`
 	// Assumed is booked for pods that the API server has without a node: their Binding is on its way. It is no
 	// drift.
@@ -53,21 +56,21 @@ type Line struct {
 	Resource  string `json:"resource,omitempty"` // the quota's key
 	// What the books say and what a recomputation does, of a device and of a namespace (whose slots count
 	// devices, and whose MiB and percent are times devices). Assumed pods are left out.
-	Books      *ui.Amount `json:"books,omitempty"`
-	Recomputed *ui.Amount `json:"recomputed,omitempty"`
-	Differs    []string   `json:"differs,omitempty"` // what else differs, in words
-	Pods       []Cause    `json:"pods,omitempty"`    // that make the difference, by namespace and name
+	Books      *report.Amount `json:"books,omitempty"`
+	Recomputed *report.Amount `json:"recomputed,omitempty"`
+	Differs    []string       `json:"differs,omitempty"` // what else differs, in words
+	Pods       []Cause        `json:"pods,omitempty"`    // that make the difference, by namespace and name
 }
 
 // Cause is a pod of which books and recomputation say different things.
 type Cause struct {
-	UID        string     `json:"uid"`
-	Namespace  string     `json:"namespace"`
-	Name       string     `json:"name"`
-	Books      *ui.Amount `json:"books,omitempty"` // of this device, or for this namespace
-	Recomputed *ui.Amount `json:"recomputed,omitempty"`
-	Why        string     `json:"why"`
-	Unsettled  string     `json:"unsettled,omitempty"` // why that may be no drift
+	UID        string         `json:"uid"`
+	Namespace  string         `json:"namespace"`
+	Name       string         `json:"name"`
+	Books      *report.Amount `json:"books,omitempty"` // of this device, or for this namespace
+	Recomputed *report.Amount `json:"recomputed,omitempty"`
+	Why        string         `json:"why"`
+	Unsettled  string         `json:"unsettled,omitempty"` // why that may be no drift
 }
 
 // Assumed is what is booked for a pod whose Binding is on its way.
@@ -86,29 +89,20 @@ type Note struct {
 
 // Drifts reports whether any books drift.
 func (r *Report) Drifts() bool {
-	for i := range r.Books {
-		if len(r.Books[i].Drift) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Books, func(b Books) bool { return len(b.Drift) > 0 })
 }
 
 // Unsettled reports whether any books could not be judged whole.
 func (r *Report) Unsettled() bool {
-	for i := range r.Books {
-		if len(r.Books[i].Unsettled) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Books, func(b Books) bool { return len(b.Unsettled) > 0 })
 }
 
+// plus adds without the checks of device.Amount: books that drift may hold anything.
 func plus(a, b device.Amount) device.Amount {
-	return device.Amount{Slots: a.Slots + b.Slots, MemoryMiB: a.MemoryMiB + b.MemoryMiB, Cores: a.Cores + b.Cores}
+	return device.Amount(report.Amount(a).Plus(report.Amount(b)))
 }
 
-// minus may be negative: books that drift say anything.
+// minus may be negative.
 func minus(a, b device.Amount) device.Amount {
-	return device.Amount{Slots: a.Slots - b.Slots, MemoryMiB: a.MemoryMiB - b.MemoryMiB, Cores: a.Cores - b.Cores}
+	return device.Amount(report.Amount(a).Minus(report.Amount(b)))
 }

@@ -52,7 +52,10 @@ type podLine struct {
 }
 
 func newBooks() *books {
-	return &books{map[string]nodeLine{}, map[place]deviceLine{}, map[account]device.Amount{}, map[limit]quotaLine{}, map[string]podLine{}}
+	return &books{
+		map[string]nodeLine{}, map[place]deviceLine{}, map[account]device.Amount{}, map[limit]quotaLine{},
+		map[string]podLine{},
+	}
 }
 
 // addPod adds a pod that holds anything.

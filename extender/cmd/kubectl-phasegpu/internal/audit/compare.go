@@ -58,10 +58,12 @@ func differ(s *State, want, got, apart *books) differences {
 		k := key{nodeKind, name, "", ""}
 		w, g := want.nodes[name], got.nodes[name]
 		if w.known != g.known {
-			d.other(k, "%s, %s", choose(g.known, "the books know it", "the books do not know it"), choose(w.known, "the API server has it", "the API server has no such node"))
+			d.other(k, "%s, %s", choose(g.known, "the books know it", "the books do not know it"),
+				choose(w.known, "the API server has it", "the API server has no such node"))
 		}
 		if must := w.closed || own.nodes[name].closed; w.known && g.known && must != g.closed {
-			d.other(k, "%s new pods in the books, %s", choose(g.closed, "takes no", "takes"), choose(must, "and cannot be read", "and can be read"))
+			d.other(k, "%s new pods in the books, %s",
+				choose(g.closed, "takes no", "takes"), choose(must, "and cannot be read", "and can be read"))
 		}
 	}
 	for at := range union(want.devices, got.devices) {
@@ -138,7 +140,8 @@ func (d differences) comparePods(s *State, want, got *books) {
 // compareFacts compares what is known of a device.
 func (d differences) compareFacts(k key, w, g deviceLine) {
 	if w.listed != g.listed {
-		d.other(k, "%s, %s", choose(g.listed, "the books list it", "the books do not list it"), choose(w.listed, "the node's inventory does", "the node's inventory does not"))
+		d.other(k, "%s, %s", choose(g.listed, "the books list it", "the books do not list it"),
+			choose(w.listed, "the node's inventory does", "the node's inventory does not"))
 	}
 	if !w.listed || !g.listed {
 		return
@@ -147,13 +150,16 @@ func (d differences) compareFacts(k key, w, g deviceLine) {
 		d.other(k, "capacity %v in the books, %v in the inventory", g.capacity, w.capacity)
 	}
 	if w.family != g.family || w.index != g.index {
-		d.other(k, "%s with index %d in the books, %s with index %d in the inventory", g.family, g.index, w.family, w.index)
+		d.other(k, "%s with index %d in the books, %s with index %d in the inventory",
+			g.family, g.index, w.family, w.index)
 	}
 	if w.healthy != g.healthy {
-		d.other(k, "%s in the books, %s on the node", choose(g.healthy, "healthy", "unhealthy"), choose(w.healthy, "healthy", "unhealthy"))
+		d.other(k, "%s in the books, %s on the node", choose(g.healthy, "healthy", "unhealthy"),
+			choose(w.healthy, "healthy", "unhealthy"))
 	}
 	if w.cordoned != g.cordoned {
-		d.other(k, "%s in the books, %s on the node", choose(g.cordoned, "cordoned", "not cordoned"), choose(w.cordoned, "cordoned", "not cordoned"))
+		d.other(k, "%s in the books, %s on the node", choose(g.cordoned, "cordoned", "not cordoned"),
+			choose(w.cordoned, "cordoned", "not cordoned"))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // judge says which lines drift of those that something open is about. The page was taken after the one state
@@ -115,7 +115,8 @@ func (v *look) usedMore(at limit, pods []string) int64 {
 		}
 		to := account{at.namespace, l.Family}
 		for _, uid := range pods {
-			more += v.state.counts(uid, q, l, v.got.pods[uid].charged[to]) - v.state.counts(uid, q, l, v.want.pods[uid].charged[to])
+			got, want := v.got.pods[uid].charged[to], v.want.pods[uid].charged[to]
+			more += v.state.counts(uid, q, l, got) - v.state.counts(uid, q, l, want)
 		}
 	})
 	return more
@@ -193,7 +194,7 @@ func counts(want, got *books) Counts {
 	}
 }
 
-func shown(a device.Amount) *ui.Amount {
-	shown := ui.Amount(a)
+func shown(a device.Amount) *report.Amount {
+	shown := report.Amount(a)
 	return &shown
 }

@@ -29,7 +29,7 @@ type look struct {
 	differs   differences
 }
 
-func beside(s *State, l *ui.Ledger) *look {
+func compared(s *State, l *ui.Ledger) *look {
 	got, apart, assumed := read(l, s)
 	want := s.books()
 	return &look{l, s, want, got, assumed, differ(s, want, got, apart)}
@@ -44,7 +44,9 @@ type open struct {
 // stay drops what a look finds equal.
 func (o *open) stay(l *look) {
 	maps.DeleteFunc(o.pods, func(uid string, _ bool) bool { return !l.differs.pods[uid] })
-	maps.DeleteFunc(o.lines, func(k key, _ bool) bool { return l.differs.lines[k] == nil || len(l.differs.lines[k].other) == 0 })
+	maps.DeleteFunc(o.lines, func(k key, _ bool) bool {
+		return l.differs.lines[k] == nil || len(l.differs.lines[k].other) == 0
+	})
 }
 
 func (o *open) empty() bool { return len(o.pods)+len(o.lines) == 0 }
@@ -59,7 +61,7 @@ func Look(ctx context.Context, src Source) (Books, *State, error) {
 	if err != nil {
 		return Books{}, nil, err
 	}
-	after := beside(state, l)
+	after := compared(state, l)
 	before := after
 	o := open{maps.Clone(after.differs.pods), map[key]bool{}}
 	for k, d := range after.differs.lines {
@@ -99,7 +101,7 @@ func (src *Source) between(ctx context.Context, last *ui.Ledger) (before, after 
 	if err != nil {
 		return nil, nil, err
 	}
-	return beside(first, l), beside(second, l), nil
+	return compared(first, l), compared(second, l), nil
 }
 
 // list lists what the API server has, by the release policy of the extender.

@@ -10,6 +10,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -30,7 +31,9 @@ type pod struct {
 
 // NewState returns one without objects. Release is the policy of pods that name none.
 func NewState(release phase.Release) *State {
-	return &State{release: release, nodes: map[string]ledger.Node{}, quotas: map[string][]ledger.Quota{}, pods: map[string]pod{}}
+	return &State{
+		release: release, nodes: map[string]ledger.Node{}, quotas: map[string][]ledger.Quota{}, pods: map[string]pod{},
+	}
 }
 
 // AddNode adds a node.
@@ -64,10 +67,7 @@ func (s *State) AddPod(p *corev1.Pod) {
 	}
 	phases := make([]string, truth.Classes.Len())
 	for k := range phases {
-		phases[k] = "steady"
-		if turn := truth.Classes.InitPosition(k); turn >= 0 {
-			phases[k] = kube.Container(&p.Spec, turn).Name
-		}
+		phases[k] = report.PhaseName(&p.Spec, truth.Classes, k)
 	}
 	s.pods[truth.UID] = pod{truth, phases}
 }
@@ -81,11 +81,14 @@ func (s *State) Notes() []Note {
 	b := s.books()
 	for at, d := range b.devices {
 		if d.listed && !d.held.Within(d.capacity) {
-			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node,
-				fmt.Sprintf("has %s and %s are reserved: containers ran again after their memory went to others, or the device shrank", parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
+			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node, fmt.Sprintf("has %s and %s are reserved: "+
+				"containers ran again after their memory went to others, or the device shrank",
+				parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
 		}
 	}
-	slices.SortFunc(notes, func(x, y Note) int { return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.Note, y.Note)) })
+	slices.SortFunc(notes, func(x, y Note) int {
+		return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.Note, y.Note))
+	})
 	return notes
 }
 
@@ -108,7 +111,8 @@ func (s *State) books() *books {
 	for name, n := range s.nodes {
 		b.nodes[name] = nodeLine{known: true, closed: n.Unreadable != ""}
 		for _, d := range n.Devices {
-			b.devices[place{name, d.UUID}] = deviceLine{listed: true, facts: facts{d.Family, d.Index, d.Capacity, d.Healthy, d.Cordoned}}
+			known := facts{d.Family, d.Index, d.Capacity, d.Healthy, d.Cordoned}
+			b.devices[place{name, d.UUID}] = deviceLine{listed: true, facts: known}
 		}
 	}
 	for at, d := range own.devices {

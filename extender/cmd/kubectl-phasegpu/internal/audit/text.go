@@ -6,52 +6,48 @@ import (
 	"strings"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // Text writes, for each extender, what was compared and what drifts, and then the notes. It returns the
 // writer's error.
 func (r *Report) Text(w io.Writer, s render.Screen) error {
-	d := drawing{screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
+	d := drawing{s.To(w)}
 	for i := range r.Books {
 		if i > 0 {
-			d.out.Line()
+			d.Line()
 		}
 		d.books(&r.Books[i])
 	}
 	if len(r.Notes) > 0 {
-		d.out.Line()
-		d.out.Line("besides, and no drift:")
+		d.Line()
+		d.Line("besides, and no drift:")
 		for _, n := range r.Notes {
-			d.out.Line("    ", d.screen.Paint(render.Bold, n.Object), "  ", n.Note)
+			d.Line("    ", d.Bold(n.Object), "  ", n.Note)
 		}
 	}
-	return d.out.Err
+	return d.Err
 }
 
-type drawing struct {
-	screen render.Screen
-	glyphs render.Glyphs
-	out    render.Printer
-}
+type drawing struct{ *render.Printer }
 
 func (d *drawing) books(b *Books) {
-	mark, style := d.glyphs.Tick, render.Green
+	mark, style := d.Tick, render.Green
 	switch {
 	case len(b.Drift) > 0:
-		mark, style = d.glyphs.Refused, render.Red
+		mark, style = d.Refused, render.Red
 	case len(b.Unsettled) > 0:
 		mark, style = "?", render.Yellow
 	}
-	dot := "  " + d.glyphs.Dot + "  "
+	dot := "  " + d.Dot + "  "
 	role := ""
 	if b.Leads {
 		role = dot + "leads"
 	}
-	d.out.Line(d.screen.Paint(style, mark), " ", d.screen.Paint(render.Bold, b.Source), role,
+	d.Line(d.Paint(style, mark), " ", d.Bold(b.Source), role,
 		dot, fmt.Sprintf("pods seen up to version %d", b.Seen), dot, "release ", b.Release)
 	c := b.Compared
-	d.out.Line("    compared: ", strings.Join([]string{
+	d.Line("    compared: ", strings.Join([]string{
 		render.Count(int64(c.Nodes), "node"), render.Count(int64(c.Devices), "device"), render.Count(int64(c.Pods), "pod"),
 		render.Count(int64(c.Namespaces), "namespace"), render.Count(int64(c.Quotas), "quota line"),
 	}, ", "), ": ", verdict(b))
@@ -59,7 +55,7 @@ func (d *drawing) books(b *Books) {
 		d.line(&b.Drift[i])
 	}
 	if len(b.Unsettled) > 0 {
-		d.out.Line("    not to be told yet, look again:")
+		d.Line("    not to be told yet, look again:")
 	}
 	for i := range b.Unsettled {
 		d.line(&b.Unsettled[i])
@@ -82,44 +78,31 @@ func verdict(b *Books) string {
 
 // line writes a line that differs, and below it the pods that make the difference.
 func (d *drawing) line(l *Line) {
-	d.out.Line("    ", d.screen.Paint(render.Bold, l.title()))
-	type row struct{ label, books, recomputed, why string }
-	var rows []row
-	add := func(label string, books, recomputed *ui.Amount, why string) {
-		if books == nil && why == "" {
-			return
+	d.Line("    ", d.Bold(l.title()))
+	var rows []render.Row
+	add := func(label string, books, recomputed *report.Amount, why string) {
+		cells := []string{label, why}
+		if books != nil {
+			cells = []string{label, "books " + d.amount(books, l.Kind), "recomputed " + d.amount(recomputed, l.Kind), why}
 		}
-		rows = append(rows, row{label, d.amount(books, l.Kind), d.amount(recomputed, l.Kind), why})
+		rows = append(rows, render.Row{Cells: cells})
 	}
 	if l.Books != nil && *l.Books != *l.Recomputed {
 		add("in all", l.Books, l.Recomputed, "")
 	}
-	pods := l.Pods
-	if kind(l.Kind) == quotaKind {
-		pods = nil // they are the namespace's, whose line is just above
-	}
-	for _, c := range pods {
+	for _, c := range l.Pods {
+		if kind(l.Kind) == quotaKind {
+			break // they are the namespace's, whose line is just above
+		}
 		why := c.Why
 		if c.Unsettled != "" {
 			why += "; " + c.Unsettled
 		}
 		add("pod "+c.Namespace+"/"+c.Name, c.Books, c.Recomputed, why)
 	}
-	var widest row
-	for _, r := range rows {
-		widest.label = longer(widest.label, r.label)
-		widest.books, widest.recomputed = longer(widest.books, r.books), longer(widest.recomputed, r.recomputed)
-	}
-	for _, r := range rows {
-		parts := []string{"        ", render.Left(r.label, render.Width(widest.label))}
-		if widest.books != "" {
-			parts = append(parts, "  books ", render.Left(r.books, render.Width(widest.books)),
-				"  recomputed ", render.Left(r.recomputed, render.Width(widest.recomputed)))
-		}
-		d.out.Line(append(parts, "  ", r.why)...)
-	}
+	d.Table("        ", nil, rows...)
 	for _, other := range l.Differs {
-		d.out.Line("        ", other)
+		d.Line("        ", other)
 	}
 }
 
@@ -138,11 +121,11 @@ func (l *Line) title() string {
 }
 
 // amount writes an amount in words; what a namespace is charged counts devices.
-func (d *drawing) amount(a *ui.Amount, of string) string {
+func (d *drawing) amount(a *report.Amount, of string) string {
 	if a == nil {
 		return ""
 	}
-	if *a == (ui.Amount{}) {
+	if *a == (report.Amount{}) {
 		return "nothing"
 	}
 	unit := "slot"
@@ -161,12 +144,6 @@ func (d *drawing) assumed(a *Assumed) {
 	for _, h := range a.Devices {
 		held = append(held, fmt.Sprintf("%d MiB of %s", h.Reserved.MemoryMiB, h.UUID))
 	}
-	d.out.Line("    assumed until its Binding is answered: pod ", a.Namespace, "/", a.Name, " on node ", a.Node, ", ", strings.Join(held, ", "))
-}
-
-func longer(a, b string) string {
-	if render.Width(b) > render.Width(a) {
-		return b
-	}
-	return a
+	d.Line(fmt.Sprintf("    assumed until its Binding is answered: pod %s/%s on node %s, %s",
+		a.Namespace, a.Name, a.Node, strings.Join(held, ", ")))
 }

@@ -1,4 +1,4 @@
-// Package explain says what a pod asks for and holds: its containers, the phases it passes through,
+// Package explain describes what a pod requests and holds: its containers, the phases it passes through,
 // and, once it is bound, what is reserved for it now.
 package explain
 
@@ -10,19 +10,20 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // Report is the JSON document.
 type Report struct {
-	Pods []Pod `json:"pods"`
+	Pods []Explanation `json:"pods"`
 }
 
-// Pod is what is said about one pod. A memory amount that only a device can settle (a percentage of
+// Explanation is about one pod. A memory amount that only a device can settle (a percentage of
 // its memory, or all of it) is null, and so is every total that has a part in it. A pod whose
 // containers name several families has one total over all of them, as the shape asks; the text keeps
 // the families apart, and so do the books.
-type Pod struct {
+type Explanation struct {
 	Namespace      string      `json:"namespace"`
 	Name           string      `json:"name"`
 	Containers     []Container `json:"containers"` // by position
@@ -49,11 +50,10 @@ type Container struct {
 	Cores         int64  `json:"cores"`         // percent, 0 is no limit
 }
 
-// Phase is named after its init container, the last one "steady".
+// Phase is a phase and what its containers request.
 type Phase struct {
-	Name  string   `json:"name"`
-	Alive []string `json:"alive"` // in position order
-	Total Amount   `json:"total"`
+	report.Phase
+	Total Amount `json:"total"`
 }
 
 // Amount is a total over devices: MiB × devices and percent × devices.
@@ -66,16 +66,8 @@ type Amount struct {
 // Reserved is what the books charge now: each device the maximum over the remaining phases there, and
 // the namespace the largest remaining phase total.
 type Reserved struct {
-	PerDevice []Device `json:"perDevice"` // by UUID
-	Total     Total    `json:"total"`
-}
-
-// Device is what is reserved of one device.
-type Device struct {
-	UUID      string `json:"uuid"`
-	Slots     int64  `json:"slots"`
-	MemoryMiB int64  `json:"memoryMiB"`
-	Cores     int64  `json:"cores"`
+	PerDevice []report.Share `json:"perDevice"` // by UUID
+	Total     Total          `json:"total"`
 }
 
 // Total is what is reserved over all devices.
@@ -83,9 +75,6 @@ type Total struct {
 	MemoryMiB int64 `json:"memoryMiB"`
 	Cores     int64 `json:"cores"`
 }
-
-// SteadyName is the name of the last phase.
-const SteadyName = "steady"
 
 // detail is what the text shows beyond the JSON.
 type detail struct {
@@ -114,9 +103,9 @@ type holding struct {
 	now, peak    device.Amount
 }
 
-// Of explains a pod under a release policy, which the pod's annotation overrides. The error names the
-// field; what could be said all the same is in the result, which is nil when that is nothing.
-func Of(pod *corev1.Pod, byDefault phase.Release) (*Pod, error) {
+// Pod explains a pod under a release policy, which the pod's annotation overrides. The error names the
+// field; the result has what is known all the same, and is nil when that is nothing.
+func Pod(pod *corev1.Pod, byDefault phase.Release) (*Explanation, error) {
 	requests, err := kube.Requests(&pod.Spec)
 	if err != nil {
 		return nil, err
@@ -127,10 +116,13 @@ func Of(pod *corev1.Pod, byDefault phase.Release) (*Pod, error) {
 	}
 	classes := kube.Classes(&pod.Spec)
 	progress := classes.Progress(kube.Status(pod))
-	e := &Pod{Namespace: pod.Namespace, Name: pod.Name, CompletedInits: progress.Inits}
+	e := &Explanation{Namespace: pod.Namespace, Name: pod.Name, CompletedInits: progress.Inits}
 	e.text = detail{
 		node: pod.Spec.NodeName, classes: classes, release: release,
 		progress: progress, first: classes.First(progress, release),
+	}
+	for _, p := range report.Phases(&pod.Spec) {
+		e.Phases = append(e.Phases, Phase{Phase: p})
 	}
 	for i, r := range requests {
 		e.Containers = append(e.Containers, container(i, kube.Container(&pod.Spec, i).Name, classes[i], r))
@@ -153,20 +145,8 @@ func container(position int, name string, class phase.Class, r device.Request) C
 }
 
 // addPhases totals the phases, over all families and for each.
-func (e *Pod) addPhases(requests []device.Request) error {
+func (e *Explanation) addPhases(requests []device.Request) error {
 	classes := e.text.classes
-	for k := range classes.Len() {
-		p := Phase{Name: SteadyName, Alive: []string{}}
-		if turn := classes.InitPosition(k); turn >= 0 {
-			p.Name = e.Containers[turn].Name
-		}
-		for i, c := range e.Containers {
-			if classes.Alive(k, i) {
-				p.Alive = append(p.Alive, c.Name)
-			}
-		}
-		e.Phases = append(e.Phases, p)
-	}
 	all, err := totals("", classes, requests)
 	if err != nil {
 		return err
@@ -229,9 +209,9 @@ func amount(a device.Amount, memoryKnown bool) Amount {
 }
 
 // addReserved adds what the books charge for the pod. Only a pod with a node is charged anything.
-func (e *Pod) addReserved(pod *corev1.Pod) error {
+func (e *Explanation) addReserved(pod *corev1.Pod) error {
 	if pod.Spec.NodeName == "" {
-		e.Reserved = &Reserved{PerDevice: []Device{}}
+		e.Reserved = &Reserved{PerDevice: []report.Share{}}
 		return nil
 	}
 	allocation, err := kube.Allocation(pod)
@@ -249,9 +229,9 @@ func (e *Pod) addReserved(pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	e.Reserved = &Reserved{PerDevice: []Device{}}
+	e.Reserved = &Reserved{PerDevice: []report.Share{}}
 	for _, d := range now.Devices {
-		e.Reserved.PerDevice = append(e.Reserved.PerDevice, Device{d.UUID, d.Slots, d.MemoryMiB, d.Cores})
+		e.Reserved.PerDevice = append(e.Reserved.PerDevice, report.Share{UUID: d.UUID, Amount: report.Amount(d.Amount)})
 	}
 	total, err := e.text.classes.Fold(e.text.first, func(position int) device.Amount {
 		return sum(allocation, position)

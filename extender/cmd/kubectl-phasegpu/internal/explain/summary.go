@@ -2,18 +2,17 @@ package explain
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // summary says in words what the peak and the steady state are.
 func (d *drawing) summary() {
 	if len(d.text.families) == 0 {
-		d.out.Line(indent, "No container asks for a device.")
+		d.Line(indent, "No container asks for a device.")
 		return
 	}
 	for i := range d.text.families {
@@ -22,9 +21,9 @@ func (d *drawing) summary() {
 		if len(d.text.families) > 1 {
 			word = render.Left(f.word, 8) + " "
 		}
-		d.out.Line(indent, d.glyphs.Peak, " peak    ", word, d.words(f.peak, f.least), d.where(f))
+		d.Line(indent, d.Glyphs.Peak, " peak    ", word, d.words(f.peak, f.least), d.where(f))
 		if len(d.Phases) > 1 {
-			d.out.Line(indent, "  steady  ", word, d.words(f.steady, f.leastSteady))
+			d.Line(indent, "  steady  ", word, d.words(f.steady, f.leastSteady))
 		}
 	}
 }
@@ -43,11 +42,7 @@ func (d *drawing) where(f *family) string {
 	if len(names) > 3 {
 		names = append(names[:2], fmt.Sprintf("%d more", len(names)-2))
 	}
-	last := len(names) - 1
-	if last == 0 {
-		return "  (memory in " + names[0] + ")"
-	}
-	return "  (memory in " + strings.Join(names[:last], ", ") + " and " + names[last] + ")"
+	return "  (memory in " + render.And(names) + ")"
 }
 
 // words writes an amount. Of memory that only a device can settle, least is known all the same.
@@ -64,9 +59,9 @@ func (d *drawing) words(a Amount, least int64) string {
 
 // rest writes what stands behind an amount of memory.
 func (d *drawing) rest(n int64, unit string, percent int64) string {
-	text := "  " + d.glyphs.Dot + "  " + render.Count(n, unit)
+	text := "  " + d.Dot + "  " + render.Count(n, unit)
 	if percent > 0 {
-		text += fmt.Sprintf("  %s  %d %% cores", d.glyphs.Dot, percent)
+		text += fmt.Sprintf("  %s  %d %% cores", d.Dot, percent)
 	}
 	return text
 }
@@ -76,33 +71,31 @@ func (d *drawing) reserved() {
 	if d.text.node == "" {
 		return
 	}
-	d.out.Line()
+	d.Line()
 	if d.Reserved == nil {
-		d.out.Line(indent, d.screen.Paint(render.Red, "reserved now: unknown, the record cannot be read"))
+		d.Line(indent, d.Bad("reserved now: unknown, the record cannot be read"))
 		return
 	}
-	d.out.Line(indent, d.screen.Paint(render.Bold, "reserved now"), d.because())
+	d.Line(indent, d.Bold("reserved now"), d.because())
 	name := 0
 	for _, h := range d.text.devices {
 		name = max(name, render.Width(h.uuid))
 	}
 	for _, h := range d.text.devices {
-		const width = 24
-		full, light := d.screen.Bar(h.now.MemoryMiB, h.peak.MemoryMiB, width)
 		amount := fmt.Sprintf("%d", h.now.MemoryMiB)
 		if h.now != h.peak {
 			amount += fmt.Sprintf(" of %d", h.peak.MemoryMiB)
 		}
 		held := d.rest(h.now.Slots, "slot", h.now.Cores)
 		if h.now == (device.Amount{}) {
-			held = "  " + d.glyphs.Dot + "  given back"
+			held = "  " + d.Dot + "  given back"
 		}
-		d.out.Line(indent, "  ", render.Left(h.uuid, name), "  ", d.screen.Paint(render.Green, full), d.screen.Paint(render.Dim, light),
-			"  ", amount, " MiB", held)
+		bar := d.Gauge(h.now.MemoryMiB, h.peak.MemoryMiB, 24)
+		d.Line(indent, "  ", render.Left(h.uuid, name), "  ", bar, "  ", amount, " MiB", held)
 	}
 	for _, t := range d.text.charged {
-		d.out.Line(indent, "  namespace ", d.Namespace, " is charged ", fmt.Sprintf("%d MiB", t.MemoryMiB), d.rest(t.Devices, "device", t.Cores),
-			d.inFamily(t))
+		d.Line(indent, fmt.Sprintf("  namespace %s is charged %d MiB", d.Namespace, t.MemoryMiB),
+			d.rest(t.Devices, "device", t.Cores), d.inFamily(t))
 	}
 }
 
@@ -125,7 +118,7 @@ func (d *drawing) because() string {
 	case len(d.Phases) == 1:
 		return ""
 	case d.text.first == len(d.Phases)-1:
-		return " for " + SteadyName
+		return " for " + report.Steady
 	case d.text.first == 0 && d.CompletedInits > 0:
 		return fmt.Sprintf(": the largest of all phases (release %s)", d.text.release)
 	default:
@@ -133,9 +126,8 @@ func (d *drawing) because() string {
 	}
 }
 
-// Holds writes what the books charge for the pod now, as Text does below its drawing. It returns the writer's error.
-func (e *Pod) Holds(w io.Writer, s render.Screen) error {
-	d := drawing{Pod: e, screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
+// Holds writes what the books charge for the pod now, as Text does below its drawing.
+func (e *Explanation) Holds(p *render.Printer) {
+	d := drawing{Explanation: e, Printer: p}
 	d.reserved()
-	return d.out.Err
 }

@@ -11,24 +11,22 @@ import (
 
 // Text draws the pods one after the other. It returns the writer's error.
 func (r *Report) Text(w io.Writer, s render.Screen) error {
-	out := render.Printer{Out: w}
+	p := s.To(w)
 	for i := range r.Pods {
 		if i > 0 {
-			out.Line()
-			out.Line()
+			p.Line()
+			p.Line()
 		}
-		if out.Err == nil {
-			out.Err = r.Pods[i].draw(w, s)
-		}
+		r.Pods[i].draw(p)
 	}
-	return out.Err
+	return p.Err
 }
 
 // draw draws one pod: a table of its containers beside a timeline of its phases, the phases' totals below it, and
 // what is reserved now.
-func (e *Pod) draw(w io.Writer, s render.Screen) error {
-	d := drawing{Pod: e, screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
-	d.header(e.Title)
+func (e *Explanation) draw(p *render.Printer) {
+	d := drawing{Explanation: e, Printer: p}
+	d.header()
 	d.layout()
 	for from := 0; from < len(e.Phases); from += d.perBlock {
 		d.block(from, min(from+d.perBlock, len(e.Phases)))
@@ -38,14 +36,11 @@ func (e *Pod) draw(w io.Writer, s render.Screen) error {
 	}
 	d.summary()
 	d.reserved()
-	return d.out.Err
 }
 
 type drawing struct {
-	*Pod
-	screen render.Screen
-	glyphs render.Glyphs
-	out    render.Printer
+	*Explanation
+	*render.Printer
 
 	table    []row // by position
 	widths   row   // of the table's columns
@@ -72,8 +67,8 @@ const (
 	rows     = 3 // of the skyline
 )
 
-func (d *drawing) header(title string) {
-	parts := []string{d.screen.Paint(render.Bold, title)}
+func (d *drawing) header() {
+	parts := []string{d.Bold(d.Title)}
 	inits := d.text.classes.Steady()
 	switch {
 	case d.text.node == "" && d.text.progress.Terminal:
@@ -91,18 +86,18 @@ func (d *drawing) header(title string) {
 	if inits > 0 {
 		parts = append(parts, "release "+d.text.release.String())
 	}
-	d.out.Line(strings.Join(parts, "  "+d.glyphs.Dot+"  "))
-	d.out.Line()
+	d.Line(strings.Join(parts, "  "+d.Dot+"  "))
+	d.Line()
 }
 
 // layout decides on the width of everything.
 func (d *drawing) layout() {
 	d.table = make([]row, len(d.Containers))
 	for i, c := range d.Containers {
-		r := row{strconv.Itoa(c.Position), d.screen.Cut(c.Name, maxName), c.Class, d.glyphs.None, "", ""}
+		r := row{strconv.Itoa(c.Position), d.Cut(c.Name, maxName), c.Class, d.None, "", ""}
 		if c.Devices > 0 {
-			r[3] = fmt.Sprintf("%d %s %s", c.Devices, d.glyphs.Times, c.Family)
-			r[4], r[5] = memoryEach(c), cores(c.Cores, d.glyphs.None)
+			r[3] = fmt.Sprintf("%d %s %s", c.Devices, d.Times, c.Family)
+			r[4], r[5] = memoryEach(c), cores(c.Cores, d.None)
 		}
 		d.table[i] = r
 	}
@@ -124,7 +119,7 @@ func (d *drawing) layout() {
 			number = max(number, render.Width(memory(f.phases[k].MemoryMiB))+2) // and for the mark of the peak
 		}
 	}
-	n, room := len(d.Phases), d.screen.Width-d.left-2
+	n, room := len(d.Phases), d.Screen.Width-d.left-2
 	d.gap = 1
 	// As wide as the names want, as far as all phases then stand side by side.
 	d.column = min(longest, maxPhase, (room+d.gap)/n-d.gap)
@@ -172,15 +167,15 @@ func memory(mib *int64) string {
 // block draws the phases from index from up to to.
 func (d *drawing) block(from, to int) {
 	if d.perBlock < len(d.Phases) {
-		d.out.Line(indent, d.screen.Paint(render.Bold, fmt.Sprintf("phases %d to %d of %d", from+1, to, len(d.Phases))))
+		d.Line(indent, d.Bold(fmt.Sprintf("phases %d to %d of %d", from+1, to, len(d.Phases))))
 	}
 	if d.running() && d.CompletedInits >= from && d.CompletedInits < to {
 		d.line("", "", func(k int) (string, render.Style) {
 			if k == d.CompletedInits {
 				if d.compact {
-					return d.glyphs.Now, render.Bold
+					return d.Now, render.Bold
 				}
-				return d.glyphs.Now + " now", render.Bold
+				return d.Now + " now", render.Bold
 			}
 			return "", render.Plain
 		}, from, to)
@@ -192,17 +187,17 @@ func (d *drawing) block(from, to int) {
 		}
 		return d.phaseHeading(k), style
 	}, from, to)
-	d.rule(d.glyphs.Cross, from, to)
+	d.rule(d.Cross, from, to)
 	for i := range d.Containers {
 		if d.aliveWithin(i, from, to) {
 			d.bar(i, from, to)
 		}
 	}
-	d.rule(d.glyphs.Cross, from, to)
+	d.rule(d.Cross, from, to)
 	for i := range d.text.families {
 		d.family(&d.text.families[i], from, to)
 	}
-	d.out.Line()
+	d.Line()
 }
 
 // phaseHeading is a phase's name with a tick when it is over; in the compact form its number, of which
@@ -213,9 +208,9 @@ func (d *drawing) phaseHeading(k int) string {
 		number := strconv.Itoa(k + 1)
 		return number[max(0, len(number)-d.column):]
 	case d.completed(k):
-		return d.screen.Cut(name, d.column-render.Width(d.glyphs.Tick)-1) + " " + d.glyphs.Tick
+		return d.Cut(name, d.column-render.Width(d.Tick)-1) + " " + d.Tick
 	default:
-		return d.screen.Cut(name, d.column)
+		return d.Cut(name, d.column)
 	}
 }
 
@@ -251,17 +246,17 @@ func (d *drawing) cells(r row) string {
 
 // line draws a label and one cell per phase.
 func (d *drawing) line(label string, style render.Style, cell func(k int) (string, render.Style), from, to int) {
-	parts := []string{indent, d.screen.Paint(style, render.Left(label, d.left-len(indent))), d.glyphs.Vertical, " "}
+	parts := []string{indent, d.Paint(style, render.Left(label, d.left-len(indent))), d.Vertical, " "}
 	for k := from; k < to; k++ {
 		text, style := cell(k)
-		parts = append(parts, d.screen.Paint(style, render.Left(text, d.column)), strings.Repeat(" ", d.gap))
+		parts = append(parts, d.Paint(style, render.Left(text, d.column)), strings.Repeat(" ", d.gap))
 	}
-	d.out.Line(parts...)
+	d.Line(parts...)
 }
 
 func (d *drawing) rule(cross string, from, to int) {
-	d.out.Line(indent, d.screen.Paint(render.Dim, strings.Repeat(d.glyphs.Horizontal, d.left-len(indent))+cross+
-		strings.Repeat(d.glyphs.Horizontal, 1+(to-from)*(d.column+d.gap))))
+	d.Line(indent, d.Paint(render.Dim, strings.Repeat(d.Horizontal, d.left-len(indent))+cross+
+		strings.Repeat(d.Horizontal, 1+(to-from)*(d.column+d.gap))))
 }
 
 var classStyle = map[string]render.Style{"init": render.Yellow, "sidecar": render.Cyan, "app": render.Green}
@@ -270,30 +265,30 @@ var classStyle = map[string]render.Style{"init": render.Yellow, "sidecar": rende
 // where its phases have been given back, with an arrow when it goes on to the pod's end.
 func (d *drawing) bar(position, from, to int) {
 	c := d.Containers[position]
-	parts := []string{indent, d.cells(d.table[position]), d.glyphs.Vertical, " "}
+	parts := []string{indent, d.cells(d.table[position]), d.Vertical, " "}
 	style := classStyle[c.Class]
 	for k := from; k < to; k++ {
 		if !d.text.classes.Alive(k, position) {
 			parts = append(parts, strings.Repeat(" ", d.column+d.gap))
 			continue
 		}
-		glyph, paint := d.glyphs.Full, style
+		glyph, paint := d.Full, style
 		if d.released(k) {
-			glyph, paint = d.glyphs.Light, render.Dim
+			glyph, paint = d.Light, render.Dim
 		}
 		if c.Devices == 0 {
-			glyph = d.glyphs.Thin
+			glyph = d.Thin
 		}
 		segment := strings.Repeat(glyph, d.column)
 		switch last := k == len(d.Phases)-1; {
 		case last:
-			segment = strings.Repeat(glyph, d.column-1) + d.glyphs.Arrow
+			segment = strings.Repeat(glyph, d.column-1) + d.Arrow
 		case d.text.classes.Alive(k+1, position):
 			segment += strings.Repeat(glyph, d.gap)
 		default:
 			segment += strings.Repeat(" ", d.gap)
 		}
-		parts = append(parts, d.screen.Paint(paint, segment))
+		parts = append(parts, d.Paint(paint, segment))
 	}
-	d.out.Line(parts...)
+	d.Line(parts...)
 }

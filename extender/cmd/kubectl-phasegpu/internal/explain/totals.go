@@ -26,7 +26,7 @@ func (d *drawing) family(f *family, from, to int) {
 			if f.phases[k].MemoryMiB == nil {
 				return strings.Repeat("?", d.column), render.Dim
 			}
-			column := d.screen.Column(*f.phases[k].MemoryMiB, highest, rows, d.column, d.released(k))
+			column := d.Column(*f.phases[k].MemoryMiB, highest, rows, d.column, d.released(k))
 			if d.released(k) {
 				return column[r], render.Dim
 			}
@@ -64,7 +64,7 @@ func (d *drawing) totals(label string, peak int64, number func(k int) (int64, st
 		n, text := number(k)
 		switch {
 		case n == peak && varies:
-			return text + " " + d.glyphs.Peak, render.Bold
+			return text + " " + d.Glyphs.Peak, render.Bold
 		case d.released(k):
 			return text, render.Dim
 		}
@@ -74,7 +74,7 @@ func (d *drawing) totals(label string, peak int64, number func(k int) (int64, st
 
 // phaseTable writes the phases' totals one below the other, for the compact form.
 func (d *drawing) phaseTable() {
-	columns := []string{"phase"}
+	columns := []string{"  phase"}
 	cells := make([][]string, len(d.Phases))
 	for k, p := range d.Phases {
 		cells[k] = []string{fmt.Sprintf("%*d %s", len(strconv.Itoa(len(d.Phases))), k+1, p.Name)}
@@ -85,34 +85,26 @@ func (d *drawing) phaseTable() {
 		for k, t := range f.phases {
 			text := memory(t.MemoryMiB)
 			if t.MemoryMiB != nil && f.peak.MemoryMiB != nil && *t.MemoryMiB == *f.peak.MemoryMiB {
-				text = d.glyphs.Peak + " " + text
+				text = d.Glyphs.Peak + " " + text
 			}
-			cells[k] = append(cells[k], text, strconv.FormatInt(t.Devices, 10), cores(t.Cores, d.glyphs.None))
+			cells[k] = append(cells[k], text, strconv.FormatInt(t.Devices, 10), cores(t.Cores, d.None))
 		}
 	}
-	widths := make([]int, len(columns))
-	for _, r := range append(cells, columns) {
-		for i, cell := range r {
-			widths[i] = max(widths[i], render.Width(cell))
-		}
+	rows, right := []render.Row{{Style: render.Dim, Cells: columns}}, []int{}
+	for i := 1; i < len(columns); i++ {
+		right = append(right, i)
 	}
-	format := func(r []string) string {
-		text := render.Left(r[0], widths[0])
-		for i := 1; i < len(r); i++ {
-			text += "  " + render.Right(r[i], widths[i])
-		}
-		return text
-	}
-	d.out.Line(indent, "  ", d.screen.Paint(render.Dim, format(columns)))
 	for k := range d.Phases {
 		mark, style := " ", render.Plain
 		switch {
 		case d.completed(k):
-			mark, style = d.glyphs.Tick, render.Dim
+			mark, style = d.Tick, render.Dim
 		case d.running() && k == d.CompletedInits:
-			mark, style = d.glyphs.Now, render.Bold
+			mark, style = d.Now, render.Bold
 		}
-		d.out.Line(indent, d.screen.Paint(style, mark+" "+format(cells[k])))
+		cells[k][0] = mark + " " + cells[k][0]
+		rows = append(rows, render.Row{Style: style, Cells: cells[k]})
 	}
-	d.out.Line()
+	d.Table(indent, right, rows...)
+	d.Line()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
@@ -15,65 +16,85 @@ type Refusal struct {
 	Node     string
 	Reason   string // without numbers, as kube-scheduler would add it up
 	Sentence string // on one line, with numbers
-	// Devices says it device by device; nil when they are not the reason.
+	// Devices is the reason device by device, nil when it is another.
 	Devices *placement.Explanation
-	// Count is the advertised resource of which there is too little; nil when that is not the reason.
+	// Count is the advertised resource of which there is too little, nil when that is not the reason.
 	Count *Count
 
-	details []containerRefusal
+	words Words // of Devices
 }
-
-// containerRefusal is a container that finds too few devices, and what each device has to say.
-type containerRefusal struct {
-	asks    string
-	devices []deviceAnswer
-}
-
-type deviceAnswer struct{ uuid, words string }
 
 // plain is a refusal in one sentence, of which the reason may be a part.
 func plain(node, reason, rest string) *Refusal {
 	return &Refusal{Node: node, Reason: reason, Sentence: reason + rest}
 }
 
-// Words say what placement's reports on a node mean for a pod.
+// Words put placement's reports on a node in words.
 type Words struct {
 	Name     func(position int) string // of a container
 	Selector *placement.Selector       // the pod's
 	Devices  []device.Device           // the node's
 }
 
-// refuse words placement's own explanation.
 func (w Words) refuse(node string, e placement.Explanation) *Refusal {
-	r := &Refusal{Node: node, Reason: e.Reason.String(), Sentence: e.Sentence(w.Name), Devices: &e}
-	for i := range e.Containers {
-		c := &e.Containers[i]
+	return &Refusal{Node: node, Reason: e.Reason.String(), Sentence: e.Sentence(w.Name), Devices: &e, words: w}
+}
+
+// Containers returns the containers that find too few devices. holders returns who holds a device that would take the
+// container if it were free; nil leaves them out.
+func (r *Refusal) Containers(holders func(uuid string) []report.Holder) []report.Container {
+	containers := []report.Container{}
+	if r.Devices == nil {
+		return containers
+	}
+	for i := range r.Devices.Containers {
+		c := &r.Devices.Containers[i]
 		if c.Reason == placement.Fits {
 			continue
 		}
-		detail := containerRefusal{asks: fmt.Sprintf("%v %s asks for %s", c.Class, w.Name(c.Position), Asks(c.Request))}
+		container := report.Container{
+			Name: r.words.Name(c.Position), Class: c.Class.String(), Asks: asks(c.Request), Reason: c.Reason.String(),
+			Devices: []report.Device{},
+		}
 		for j := range c.Devices {
 			d := &c.Devices[j]
-			if d.Reason != placement.OtherFamily {
-				detail.add(d.UUID, w.Answer(d))
+			if d.Reason == placement.OtherFamily {
+				continue
 			}
+			device := r.words.device(d)
+			if holders != nil && !d.Reason.Unresolvable() {
+				device.Holders = holders(d.UUID)
+			}
+			container.Devices = append(container.Devices, device)
 		}
-		r.details = append(r.details, detail)
+		containers = append(containers, container)
 	}
-	return r
+	return containers
 }
 
-// add appends a device's answer, or its name to one before it that says the same.
-func (c *containerRefusal) add(uuid, words string) {
-	if i := slices.IndexFunc(c.devices, func(d deviceAnswer) bool { return d.words == words }); i >= 0 {
-		c.devices[i].uuid += ", " + uuid
-		return
+func (w Words) device(d *placement.DeviceReport) report.Device {
+	device := report.Device{
+		UUID: d.UUID, Fits: d.Reason == placement.Fits, Reason: d.Reason.String(), Says: w.answer(d),
+		Asked: report.Amount(d.Asked), Capacity: report.Amount(d.Capacity), Phases: []report.DevicePhase{},
+		Free: report.Amount(d.Capacity).Minus(report.Amount(d.Held.Amount)), Holders: []report.Holder{},
 	}
-	c.devices = append(c.devices, deviceAnswer{uuid, words})
+	for _, k := range d.Phases {
+		own := report.Amount(k.Own)
+		device.Phases = append(device.Phases, report.DevicePhase{Name: w.phase(k), Own: own, Reason: k.Reason.String()})
+	}
+	return device
 }
 
-// Asks writes a request in words.
-func Asks(r device.Request) string {
+// phase names the phase of a report.
+func (w Words) phase(k placement.PhaseReport) string {
+	if k.InitPosition < 0 {
+		return report.Steady
+	}
+	return w.Name(k.InitPosition)
+}
+
+// asks writes a request in words.
+func asks(r device.Request) string {
 	memory := "a whole card"
 	switch {
 	case r.MemoryPercent > 0:
@@ -87,8 +108,8 @@ func Asks(r device.Request) string {
 	return fmt.Sprintf("%d × %s with %s", r.Devices, r.Family, memory)
 }
 
-// Answer says whether a device takes a container, and else in which phase what is missing.
-func (w Words) Answer(d *placement.DeviceReport) string {
+// answer says whether a device takes a container, and else in which phase what is missing.
+func (w Words) answer(d *placement.DeviceReport) string {
 	switch d.Reason {
 	case placement.Fits:
 		return "has room"
@@ -112,16 +133,12 @@ func (w Words) Answer(d *placement.DeviceReport) string {
 		if k.Reason == placement.Fits {
 			continue
 		}
-		phase := "steady"
-		if k.InitPosition >= 0 {
-			phase = w.Name(k.InitPosition)
-		}
-		return fmt.Sprintf("phase %s: %s", phase, lack(k, d))
+		return fmt.Sprintf("phase %s: %s", w.phase(k), lack(k, d))
 	}
 	return strings.ToLower(d.Reason.String()[:1]) + d.Reason.String()[1:]
 }
 
-// excluded says by which annotations of the pod a device is, and what it is that they are about.
+// excluded names the annotations of the pod that exclude a device and, where they name models, its model.
 func (w Words) excluded(uuid string) string {
 	at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == uuid })
 	var by []string

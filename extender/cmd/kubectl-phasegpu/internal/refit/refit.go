@@ -1,5 +1,5 @@
-// Package refit tells what the refit service would answer if a container were to hold allowed devices only,
-// and what each of them would have to bear. It asks nobody: it decides as the service does.
+// Package refit computes what the refit service would answer if kubelet allowed a container certain devices only,
+// and what each of them would hold then. It decides as the service does, without asking it.
 package refit
 
 import (
@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 	decision "github.com/phasegpu/phasegpu/gen/refit"
 )
@@ -33,16 +33,18 @@ type Report struct {
 // Candidate is an allowed device. Its peak is the most that the pod's remaining phases could use of it with the
 // container there, which is no sum of containers that are never alive together.
 type Candidate struct {
-	UUID     string    `json:"uuid"`
-	Recorded bool      `json:"recorded"` // the container has it already
-	Capacity ui.Amount `json:"capacity"`
-	Others   ui.Amount `json:"others"` // what other pods' remaining phases can use
-	Peak     ui.Amount `json:"peak"`
+	UUID     string        `json:"uuid"`
+	Recorded bool          `json:"recorded"` // the container has it already
+	Capacity report.Amount `json:"capacity"`
+	Others   report.Amount `json:"others"` // what other pods' remaining phases can use
+	Peak     report.Amount `json:"peak"`
 }
 
-// Of decides about a pod's container, with the pod's node (nil when there is none) and all pods on it. The error
+// Decide decides about a pod's container, with the pod's node (nil when there is none) and all pods on it. The error
 // is about the question.
-func Of(pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, container string, allowed []string, d decision.Defaults) (*Report, error) {
+func Decide(
+	pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, container string, allowed []string, d decision.Defaults,
+) (*Report, error) {
 	position := slices.IndexFunc(containers(pod), func(name string) bool { return name == container })
 	if position < 0 {
 		return nil, fmt.Errorf("pod %s/%s has no container %q: it has %q", pod.Namespace, pod.Name, container, containers(pod))
@@ -50,7 +52,8 @@ func Of(pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, container string,
 	asked := family(pod, position)
 	switch {
 	case asked == "":
-		return nil, fmt.Errorf("container %s of pod %s/%s asks for no device that can be read: there is nothing to move", container, pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("container %s of pod %s/%s asks for no device that can be read: there is nothing to move",
+			container, pod.Namespace, pod.Name)
 	case pod.Spec.NodeName == "":
 		return nil, fmt.Errorf("pod %s/%s has no node yet: see `kubectl phasegpu fit` for where it would go", pod.Namespace, pod.Name)
 	}
@@ -76,7 +79,9 @@ func Of(pod *corev1.Pod, node *corev1.Node, pods []corev1.Pod, container string,
 	}
 	candidates, _ := decision.Candidates(pod, node, pods, question, d) // what refuses these, refuses the move
 	for _, c := range candidates {
-		r.Candidates = append(r.Candidates, Candidate{c.UUID, c.Has, ui.Amount(c.Capacity), ui.Amount(c.Others), ui.Amount(c.Peak)})
+		r.Candidates = append(r.Candidates, Candidate{
+			c.UUID, c.Has, report.Amount(c.Capacity), report.Amount(c.Others), report.Amount(c.Peak),
+		})
 	}
 	return r, nil
 }

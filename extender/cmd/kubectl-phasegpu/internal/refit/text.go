@@ -9,41 +9,40 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
 )
 
-// Text writes what would be answered, and what each candidate would have to bear. It returns the writer's error.
+// Text writes what would be answered, and what each candidate would hold. It returns the writer's error.
 func (r *Report) Text(w io.Writer, s render.Screen) error {
-	out, g := render.Printer{Out: w}, s.Glyphs()
-	title := s.Paint(render.Bold, fmt.Sprintf("container %s of Pod %s/%s", r.Container, r.Namespace, r.Pod))
-	here := strings.Join(r.Devices, ", ")
+	p := s.To(w)
+	title := p.Bold(fmt.Sprintf("container %s of Pod %s/%s", r.Container, r.Namespace, r.Pod))
+	devices := strings.Join(r.Devices, ", ")
 	switch {
 	case r.Refusal != nil:
-		out.Line(s.Paint(render.Red, g.Refused), " ", title, " would not move: ", s.Paint(render.Bold, string(r.Refusal.Reason)))
-		out.Line("    ", r.Refusal.Message)
+		p.Line(p.Bad(p.Refused), " ", title, " would not move: ", p.Bold(string(r.Refusal.Reason)))
+		p.Line("    ", r.Refusal.Message)
 	case r.Answer.Moved:
-		out.Line(s.Paint(render.Green, g.Tick), " ", title, " on node ", r.Node, "  ", here, "  ", g.Arrow, "  ", s.Paint(render.Bold, strings.Join(r.Answer.Devices, ", ")))
+		to := p.Bold(strings.Join(r.Answer.Devices, ", "))
+		p.Line(p.Good(p.Tick), " ", title, " on node ", r.Node, "  ", devices, "  ", p.Arrow, "  ", to)
 	default:
-		out.Line(s.Paint(render.Green, g.Tick), " ", title, " on node ", r.Node, " would stay: ", here, " is allowed")
+		p.Line(p.Good(p.Tick), " ", title, " on node ", r.Node, " would stay: ", devices, " is allowed")
 	}
-	name := 0
+	var rows []render.Row
 	for _, c := range r.Candidates {
-		name = max(name, render.Width(c.UUID))
-	}
-	for _, c := range r.Candidates {
-		cores := ""
-		if sum := c.Peak.Cores + c.Others.Cores; sum > 0 {
-			cores = fmt.Sprintf("  %s  %d of %d %% cores", g.Dot, sum, c.Capacity.Cores)
+		sum := c.Peak.Plus(c.Others)
+		text := fmt.Sprintf("this pod at its peak %d, others %d: %d of %d MiB  %s  %d of %d slots",
+			c.Peak.MemoryMiB, c.Others.MemoryMiB, sum.MemoryMiB, c.Capacity.MemoryMiB, p.Dot, sum.Slots, c.Capacity.Slots)
+		if sum.Cores > 0 {
+			text += fmt.Sprintf("  %s  %d of %d %% cores", p.Dot, sum.Cores, c.Capacity.Cores)
 		}
-		has := ""
 		if c.Recorded {
-			has = ", which has it already"
+			text += ", which has it already"
 		}
-		out.Line("    ", render.Left(c.UUID, name), fmt.Sprintf("  this pod at its peak %d, others %d: %d of %d MiB  %s  %d of %d slots", c.Peak.MemoryMiB, c.Others.MemoryMiB,
-			c.Peak.MemoryMiB+c.Others.MemoryMiB, c.Capacity.MemoryMiB, g.Dot, c.Peak.Slots+c.Others.Slots, c.Capacity.Slots), cores, has)
+		rows = append(rows, render.Row{Cells: []string{c.UUID, text}})
 	}
 	for _, uuid := range r.Allowed {
 		there := slices.ContainsFunc(r.Candidates, func(c Candidate) bool { return c.UUID == uuid })
 		if len(r.Candidates) > 0 && !there {
-			out.Line("    ", render.Left(uuid, name), "  is not on node ", r.Node)
+			rows = append(rows, render.Row{Cells: []string{uuid, "is not on node " + r.Node}})
 		}
 	}
-	return out.Err
+	p.Table("    ", nil, rows...)
+	return p.Err
 }

@@ -4,6 +4,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ type Screen struct {
 // Style is an ANSI style; the zero Style is plain.
 type Style string
 
-// The styles in use. Nothing is told by colour alone.
+// The styles in use. Colour never carries meaning alone.
 const (
 	Plain  Style = ""
 	Bold   Style = "1"
@@ -43,7 +44,8 @@ type Glyphs struct {
 // Glyphs returns the characters for the screen.
 func (s Screen) Glyphs() Glyphs {
 	if s.ASCII {
-		return Glyphs{"#", "=", ":", "-", ">", "+", "!", "v", "^", "|", "-", "+", "x", "-", "~", "-", []string{" ", ".", "_", "o", "#"}}
+		return Glyphs{"#", "=", ":", "-", ">", "+", "!", "v", "^", "|", "-", "+", "x", "-", "~", "-",
+			[]string{" ", ".", "_", "o", "#"}}
 	}
 	return Glyphs{"█", "▒", "░", "─", "▶", "✓", "✗", "▼", "▲", "│", "─", "┼", "×", "·", "…", "–",
 		[]string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}}
@@ -120,11 +122,16 @@ func Count(n int64, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// Printer writes lines and remembers the first error, so that a drawing need not look at each.
+// Printer draws on a screen. It remembers the first error, so that a drawing need not look at each.
 type Printer struct {
+	Screen
+	Glyphs
 	Out io.Writer
 	Err error
 }
+
+// To returns a printer that writes for the screen.
+func (s Screen) To(w io.Writer) *Printer { return &Printer{Screen: s, Glyphs: s.Glyphs(), Out: w} }
 
 // Line writes parts and ends the line, without blanks at its end and without control characters other
 // than our own styles: names in a file or an annotation may hold anything.
@@ -132,6 +139,64 @@ func (p *Printer) Line(parts ...string) {
 	if p.Err == nil {
 		_, p.Err = io.WriteString(p.Out, strings.TrimRight(Clean(strings.Join(parts, "")), " ")+"\n")
 	}
+}
+
+// Bold, Good and Bad style text.
+func (p *Printer) Bold(text string) string { return p.Paint(Bold, text) }
+func (p *Printer) Good(text string) string { return p.Paint(Green, text) }
+func (p *Printer) Bad(text string) string  { return p.Paint(Red, text) }
+
+// Gauge draws part of a whole as Bar does, in colours.
+func (p *Printer) Gauge(part, whole int64, width int) string {
+	full, light := p.Bar(part, whole, width)
+	return p.Paint(Green, full) + p.Paint(Dim, light)
+}
+
+// Row is a line of a table, and its style.
+type Row struct {
+	Style Style
+	Cells []string
+}
+
+// Table writes rows with aligned columns, two blanks between them; those in right are aligned right. A row may end
+// before the last column.
+func (p *Printer) Table(indent string, right []int, rows ...Row) {
+	var widths []int
+	for _, r := range rows {
+		for i, cell := range r.Cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Width(cell))
+		}
+	}
+	for _, r := range rows {
+		cells := make([]string, len(r.Cells))
+		for i, cell := range r.Cells {
+			if cells[i] = Left(cell, widths[i]); slices.Contains(right, i) {
+				cells[i] = Right(cell, widths[i])
+			}
+		}
+		p.Line(indent, p.Paint(r.Style, strings.TrimRight(strings.Join(cells, "  "), " ")))
+	}
+}
+
+// Names joins the first most names and counts the others.
+func Names(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// And joins words as a sentence does.
+func And(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // Clean replaces control characters, except for ANSI styles, which can do no harm.

@@ -114,17 +114,38 @@ func (f *failing) Write([]byte) (int, error) {
 
 func TestPrinter(t *testing.T) {
 	var out strings.Builder
-	p := Printer{Out: &out}
+	p := Screen{}.To(&out)
 	p.Line("a", " b ", "  ")
 	p.Line()
 	if got := out.String(); got != "a b\n\n" || p.Err != nil {
 		t.Errorf("%q, %v", got, p.Err)
 	}
 	full := &failing{}
-	p = Printer{Out: full}
+	p = Screen{}.To(full)
 	p.Line("a")
 	p.Line("b")
 	if full.writes != 1 || p.Err == nil {
 		t.Errorf("%d writes after the first error %v", full.writes, p.Err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	p := Screen{}.To(&out)
+	p.Table("  ", []int{1}, Row{Cells: []string{"größer", "1", "x"}}, Row{Cells: []string{"a", "100"}}, Row{})
+	if diff := cmp.Diff("  größer    1  x\n  a       100\n\n", out.String()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	words := []string{"a", "b", "c"}
+	for _, c := range []struct{ got, want string }{
+		{And(nil), ""}, {And(words[:1]), "a"}, {And(words), "a, b and c"},
+		{Names(words, 3), "a, b, c"}, {Names(words, 2), "a, b and 1 more"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
 	}
 }

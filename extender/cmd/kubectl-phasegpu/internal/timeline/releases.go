@@ -9,7 +9,7 @@ import (
 )
 
 // releases is what the ends of phases, and of the pod, have given back or will.
-func (t *teller) releases() []Release {
+func (t *facts) releases() []Release {
 	releases := []Release{}
 	before := t.classes.First(phase.Progress{}, t.release)
 	for k := 1; k <= t.classes.Steady(); k++ {
@@ -36,8 +36,8 @@ func (t *teller) releases() []Release {
 	return releases
 }
 
-// given is the difference that it makes that phases before after remain no more.
-func (t *teller) given(before, after int) []Holding {
+// given is what becomes free when the first remaining phase moves from before to after.
+func (t *facts) given(before, after int) []Holding {
 	was, is := t.reserved(before), t.reserved(after)
 	given := []Holding{}
 	for _, h := range was {
@@ -55,7 +55,7 @@ func (t *teller) given(before, after int) []Holding {
 }
 
 // end is when the last container ended.
-func (t *teller) end() *time.Time {
+func (t *facts) end() *time.Time {
 	var last time.Time
 	for i := range t.classes {
 		if s := t.status.State(i); s.FinishedAt.After(last) {

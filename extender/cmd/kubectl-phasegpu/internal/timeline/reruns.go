@@ -11,7 +11,7 @@ import (
 )
 
 // reruns lists the containers that have run before.
-func (t *teller) reruns() []Rerun {
+func (t *facts) reruns() []Rerun {
 	reruns := []Rerun{}
 	for position, class := range t.classes {
 		name := kube.Container(&t.pod.Spec, position).Name
@@ -33,7 +33,7 @@ func (t *teller) reruns() []Rerun {
 }
 
 // initIndex is the index of an init container's phase.
-func (t *teller) initIndex(position int) int {
+func (t *facts) initIndex(position int) int {
 	k := 0
 	for _, c := range t.classes[:position] {
 		if c == phase.Init {
@@ -43,8 +43,9 @@ func (t *teller) initIndex(position int) int {
 	return k
 }
 
-func (t *teller) reported(name string) *corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{t.pod.Status.InitContainerStatuses, t.pod.Status.ContainerStatuses} {
+func (t *facts) reported(name string) *corev1.ContainerStatus {
+	status := &t.pod.Status
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
 		for i := range list {
 			if list[i].Name == name {
 				return &list[i]
@@ -54,8 +55,8 @@ func (t *teller) reported(name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// notes tell what the table does not.
-func (t *teller) notes(r *Report) []string {
+// notes says what the table does not show.
+func (t *facts) notes(r *Report) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	switch {
@@ -74,27 +75,32 @@ func (t *teller) notes(r *Report) []string {
 		note("it has no sandbox: when it gets one its init containers run again, and all of it is reserved again")
 	}
 	if r.SandboxReady != nil && t.ranBefore(*r.SandboxReady) {
-		note("its sandbox was made anew, ready at %s: init containers run again from the first, and what they need has been reserved again", clock(*r.SandboxReady))
+		note("its sandbox was made anew, ready at %s: init containers run again from the first, "+
+			"and what they need has been reserved again", clock(*r.SandboxReady))
 	}
 	if t.status.Deleting && !r.Ended {
 		note("it is being deleted, and stays charged until it is gone")
 	}
 	if t.release != phase.PerInit && t.classes.Steady() > 0 {
-		note("its release policy is %v: %s", t.release, map[phase.Release]string{
-			phase.AllInits: "it keeps its peak until all init containers have ended", phase.Hold: "it keeps its peak until it ends"}[t.release])
+		end := "all init containers have ended"
+		if t.release == phase.Hold {
+			end = "it ends"
+		}
+		note("its release policy is %v: it keeps its peak until %s", t.release, end)
 	}
 	return notes
 }
 
 // ranBefore reports whether a container ended before a moment: in a sandbox that is no more.
-func (t *teller) ranBefore(sandbox time.Time) bool {
+func (t *facts) ranBefore(sandbox time.Time) bool {
 	for position := range t.classes {
 		s := t.reported(kube.Container(&t.pod.Spec, position).Name)
 		if s == nil {
 			continue
 		}
 		for _, state := range []*corev1.ContainerState{&s.State, &s.LastTerminationState} {
-			if ended := state.Terminated; ended != nil && !ended.FinishedAt.IsZero() && ended.FinishedAt.Time.Before(sandbox) {
+			ended := state.Terminated
+			if ended != nil && !ended.FinishedAt.IsZero() && ended.FinishedAt.Time.Before(sandbox) {
 				return true
 			}
 		}

@@ -7,40 +7,40 @@ import (
 	"time"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // Text writes the phases as a table, what has been released when, and what ran again. It returns the writer's error.
 func (r *Report) Text(w io.Writer, s render.Screen) error {
-	d := drawing{Report: r, screen: s, glyphs: s.Glyphs(), out: render.Printer{Out: w}}
+	d := drawing{r, s.To(w)}
 	d.headline()
 	d.phases()
 	d.releases()
 	d.reruns()
 	for _, n := range r.Notes {
-		d.out.Line("  ", d.glyphs.Dot, " ", n)
+		d.Line("  ", d.Dot, " ", n)
 	}
-	return d.out.Err
+	return d.Err
 }
 
 type drawing struct {
 	*Report
-	screen render.Screen
-	glyphs render.Glyphs
-	out    render.Printer
+	*render.Printer
 }
 
 func (d *drawing) headline() {
-	parts := []string{d.screen.Paint(render.Bold, fmt.Sprintf("Pod %s/%s", d.Namespace, d.Name))}
+	parts := []string{d.Bold(fmt.Sprintf("Pod %s/%s", d.Namespace, d.Name))}
 	switch {
 	case d.Node == "":
 		parts = append(parts, "waits for a node")
 	case d.Ended:
 		parts = append(parts, "ended on "+d.Node)
 	default:
-		parts = append(parts, "on "+d.Node, fmt.Sprintf("in phase %s, %d of %d", d.Phases[*d.Current].Name, *d.Current+1, len(d.Phases)))
+		k := *d.Current
+		parts = append(parts, "on "+d.Node, fmt.Sprintf("in phase %s, %d of %d", d.Phases[k].Name, k+1, len(d.Phases)))
 	}
 	parts = append(parts, "release "+d.Release)
-	d.out.Line(strings.Join(parts, "  "+d.glyphs.Dot+"  "))
+	d.Line(strings.Join(parts, "  "+d.Dot+"  "))
 	var moments []string
 	for _, m := range []struct {
 		word string
@@ -51,50 +51,36 @@ func (d *drawing) headline() {
 		}
 	}
 	if len(moments) > 0 {
-		d.out.Line("  ", d.screen.Paint(render.Dim, strings.Join(moments, ", ")))
+		d.Line("  ", d.Paint(render.Dim, strings.Join(moments, ", ")))
 	}
-	d.out.Line()
+	d.Line()
 }
 
 // phases writes the table. A phase with several devices takes a line for each.
 func (d *drawing) phases() {
-	rows := [][]string{{" ", "phase", "from", "to", "took", "alive", "holds", "reserved"}}
-	var styles []render.Style
-	styles = append(styles, render.Dim)
+	heading := []string{" ", "phase", "from", "to", "took", "alive", "holds", "reserved"}
+	rows := []render.Row{{Style: render.Dim, Cells: heading}}
 	for i := range d.Phases {
 		p := &d.Phases[i]
 		mark, style := " ", render.Plain
 		switch p.State {
 		case Over:
-			mark, style = d.glyphs.Tick, render.Dim
+			mark, style = d.Tick, render.Dim
 		case Current:
-			mark, style = d.glyphs.Now, render.Bold
+			mark, style = d.Now, render.Bold
 		case Failed:
-			mark, style = d.glyphs.Refused, render.Red
+			mark, style = d.Refused, render.Red
 		}
-		first := []string{mark, p.Name, d.at(p.From), d.at(p.To), d.took(p), strings.Join(p.Alive, ", ")}
+		cells := []string{mark, p.Name, d.at(p.From), d.at(p.To), d.took(p), strings.Join(p.Alive, ", ")}
 		for line := range max(1, len(p.Holds), len(p.Reserved)) {
 			if line > 0 {
-				first = []string{"", "", "", "", "", ""}
+				cells = make([]string, 6)
 			}
-			rows = append(rows, append(first, held(p.Holds, line), held(p.Reserved, line)))
-			styles = append(styles, style)
+			rows = append(rows, render.Row{Style: style, Cells: append(cells, held(p.Holds, line), held(p.Reserved, line))})
 		}
 	}
-	widths := make([]int, len(rows[0]))
-	for _, r := range rows {
-		for i, cell := range r {
-			widths[i] = max(widths[i], render.Width(cell))
-		}
-	}
-	for i, r := range rows {
-		var parts []string
-		for k, cell := range r {
-			parts = append(parts, render.Left(cell, widths[k]))
-		}
-		d.out.Line("  ", d.screen.Paint(styles[i], strings.TrimRight(strings.Join(parts, "  "), " ")))
-	}
-	d.out.Line()
+	d.Table("  ", nil, rows...)
+	d.Line()
 }
 
 func held(holdings []Holding, i int) string {
@@ -119,26 +105,12 @@ func (h *Holding) words() string {
 	return text
 }
 
-// given writes what is given back of a device.
-func (h *Holding) given() string {
-	var parts []string
-	if *h.MemoryMiB > 0 {
-		parts = append(parts, fmt.Sprintf("%d MiB", *h.MemoryMiB))
-	}
-	if h.Cores > 0 {
-		parts = append(parts, fmt.Sprintf("%d %% cores", h.Cores))
-	}
-	if len(parts) == 0 {
-		parts = append(parts, render.Count(h.Slots, "slot"))
-	}
-	return strings.Join(parts, " and ") + " of " + h.UUID
-}
-
 func (d *drawing) releases() {
 	for _, r := range d.Releases {
 		var gives []string
-		for i := range r.Gives {
-			gives = append(gives, r.Gives[i].given())
+		for _, h := range r.Gives {
+			freed := report.Amount{Slots: h.Slots, MemoryMiB: *h.MemoryMiB, Cores: h.Cores}
+			gives = append(gives, freed.Freed()+" of "+h.UUID)
 		}
 		mark, verb, when := " ", "will release ", "when init "+r.After+" ends"
 		switch {
@@ -150,12 +122,12 @@ func (d *drawing) releases() {
 			when = "after init " + r.After + " ended"
 		}
 		if r.Done {
-			mark, verb = d.screen.Paint(render.Green, d.glyphs.Tick), "released "
+			mark, verb = d.Good(d.Tick), "released "
 		}
 		if r.At != nil {
 			when = d.at(r.At) + ", " + when
 		}
-		d.out.Line("  ", mark, " ", verb, strings.Join(gives, ", "), ": ", when)
+		d.Line("  ", mark, " ", verb, strings.Join(gives, ", "), ": ", when)
 	}
 }
 
@@ -174,7 +146,7 @@ func (d *drawing) reruns() {
 		if r.Earlier {
 			text += ": what its status shows is of an earlier cycle, and it will run again"
 		}
-		d.out.Line("  ", d.screen.Paint(render.Yellow, d.glyphs.Dot), " ", text)
+		d.Line("  ", d.Paint(render.Yellow, d.Dot), " ", text)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package timeline tells the phases of a pod as they pass: which containers run in each, what they hold, what has
+// Package timeline lists the phases of a pod as they pass: which containers run in each, what they hold, what has
 // been released when, in which phase the pod is, and what ran again.
 package timeline
 
@@ -11,6 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -21,14 +22,12 @@ type Report struct {
 	Node      string `json:"node"` // "" while it has none
 	Release   string `json:"release"`
 	// Current is the index of the phase that the pod is in; null while it has no node and when it has ended.
-	Current *int `json:"current"`
-	Ended   bool `json:"ended"`
-	// Created, Bound, Started and SandboxReady are when it was, when it got its node, when kubelet accepted it, and when its
-	// present sandbox became ready.
+	Current      *int       `json:"current"`
+	Ended        bool       `json:"ended"`
 	Created      *time.Time `json:"created"`
-	Bound        *time.Time `json:"bound"`
-	Started      *time.Time `json:"started"`
-	SandboxReady *time.Time `json:"sandboxReady"`
+	Bound        *time.Time `json:"bound"`        // to its node
+	Started      *time.Time `json:"started"`      // accepted by kubelet
+	SandboxReady *time.Time `json:"sandboxReady"` // the present one
 	Phases       []Phase    `json:"phases"`
 	Releases     []Release  `json:"releases"` // in order of time; of this cycle
 	Reruns       []Rerun    `json:"reruns"`   // by container position
@@ -86,14 +85,14 @@ type Rerun struct {
 	Restarts  int32      `json:"restarts"`
 	LastExit  *int32     `json:"lastExit"` // of the run before
 	LastEnd   *time.Time `json:"lastEnd"`
-	// Earlier tells that the record is of an earlier cycle: the init container will run again.
+	// Earlier means that the record is of an earlier cycle: the init container will run again.
 	Earlier bool `json:"earlier"`
 }
 
-// Of tells the timeline of a pod under a release policy, which the pod's annotation overrides. The error names the
+// New returns the timeline of a pod under a release policy, which the pod's annotation overrides. The error names the
 // field.
-func Of(pod *corev1.Pod, byDefault phase.Release, now time.Time) (*Report, error) {
-	explained, err := explain.Of(pod, byDefault)
+func New(pod *corev1.Pod, byDefault phase.Release, now time.Time) (*Report, error) {
+	explained, err := explain.Pod(pod, byDefault)
 	if err != nil {
 		return nil, err
 	}
@@ -103,22 +102,20 @@ func Of(pod *corev1.Pod, byDefault phase.Release, now time.Time) (*Report, error
 	}
 	allocation, err := kube.Allocation(pod)
 	if err != nil {
-		allocation = nil // of a pod that has ended, or has none: explain would have said so
+		allocation = nil // the pod has ended or has none, else explain would have failed
 	}
-	t := teller{pod: pod, classes: kube.Classes(&pod.Spec), allocation: allocation, release: release, status: kube.Status(pod)}
+	t := facts{
+		pod: pod, classes: kube.Classes(&pod.Spec), allocation: allocation, release: release, status: kube.Status(pod),
+	}
 	t.progress = t.classes.Progress(t.status)
 	r := &Report{
-		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Release: release.String(), Ended: t.progress.Terminal, now: now,
-		Created: moment(pod.CreationTimestamp.Time), Phases: []Phase{}, Releases: []Release{}, Reruns: []Rerun{}, Notes: []string{},
+		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Release: release.String(),
+		Ended: t.progress.Terminal, now: now, Created: moment(pod.CreationTimestamp.Time), Phases: []Phase{}, Releases: []Release{}, Reruns: []Rerun{}, Notes: []string{},
 	}
 	if pod.Status.StartTime != nil {
 		r.Started = moment(pod.Status.StartTime.Time)
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			r.Bound = moment(c.LastTransitionTime.Time)
-		}
-	}
+	r.Bound = moment(report.BoundAt(pod))
 	if t.status.Sandbox == phase.SandboxReady {
 		r.SandboxReady = moment(t.status.SandboxReadyAt)
 	}
@@ -145,8 +142,8 @@ func Of(pod *corev1.Pod, byDefault phase.Release, now time.Time) (*Report, error
 	return r, nil
 }
 
-// teller is what is known of the pod.
-type teller struct {
+// facts are what is known of the pod.
+type facts struct {
 	pod        *corev1.Pod
 	classes    phase.Pod
 	allocation device.Allocation
@@ -163,7 +160,7 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-func (t *teller) state(k int) State {
+func (t *facts) state(k int) State {
 	switch {
 	case t.pod.Spec.NodeName == "":
 		return Ahead
@@ -179,7 +176,7 @@ func (t *teller) state(k int) State {
 
 // times returns when a phase began and ended: of an init container's what its status says, if that is of this
 // cycle; the steady state begins with its first app, and ends with its last.
-func (t *teller) times(k int) (from, to *time.Time) {
+func (t *facts) times(k int) (from, to *time.Time) {
 	if t.state(k) == Ahead {
 		return nil, nil
 	}
@@ -214,7 +211,7 @@ func (t *teller) times(k int) (from, to *time.Time) {
 }
 
 // footprint is what the containers that are alive in a phase hold of each device.
-func (t *teller) footprint(k int) []Holding {
+func (t *facts) footprint(k int) []Holding {
 	holdings := []Holding{}
 	for position, shares := range t.allocation {
 		if !t.classes.Alive(k, position) {
@@ -235,7 +232,7 @@ func (t *teller) footprint(k int) []Holding {
 }
 
 // asked is what the containers that are alive in a phase ask for, by family.
-func (t *teller) asked(e *explain.Pod, k int) []Holding {
+func (t *facts) asked(e *explain.Explanation, k int) []Holding {
 	holdings := []Holding{}
 	for position, c := range e.Containers {
 		if c.Devices == 0 || !t.classes.Alive(k, position) {
@@ -258,10 +255,10 @@ func (t *teller) asked(e *explain.Pod, k int) []Holding {
 }
 
 // reserved is what the books charge when the first phase that remains is first.
-func (t *teller) reserved(first int) []Holding {
-	r, _ := t.classes.Reserved(t.allocation, first) // explain has said what is wrong with it
+func (t *facts) reserved(first int) []Holding {
+	now, _ := t.classes.Reserved(t.allocation, first) // explain has checked it
 	holdings := []Holding{}
-	for _, d := range r.Devices {
+	for _, d := range now.Devices {
 		holdings = append(holdings, Holding{d.UUID, d.Family, d.Slots, &d.MemoryMiB, d.Cores})
 	}
 	return holdings

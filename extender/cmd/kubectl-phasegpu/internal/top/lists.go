@@ -3,13 +3,14 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // Orders are the names of what lists can be sorted by: the name, or a number, most first.
@@ -17,36 +18,26 @@ func Orders() []string {
 	return []string{"name", "capacity", "reserved", "steady", "releasable", "free", "pods"}
 }
 
-// order is what lines are sorted by.
-type order struct {
-	of   Amounts
-	pods int
-}
-
-func (o *order) key(by string) int64 {
-	switch by {
-	case "capacity":
-		return o.of.Capacity.MemoryMiB
-	case "reserved":
-		return o.of.Reserved.MemoryMiB
-	case "steady":
-		return o.of.Steady.MemoryMiB
-	case "releasable":
-		return o.of.Releasable.MemoryMiB
-	case "free":
-		return o.of.Free.MemoryMiB
-	case "pods":
-		return int64(o.pods)
+// sort sorts lines, which are by name; those with the same number stay in their order.
+func sort[T any](lines []T, by string, numbers func(*T) (Amounts, int)) {
+	key := func(line *T) int64 {
+		switch a, pods := numbers(line); by {
+		case "capacity":
+			return a.Capacity.MemoryMiB
+		case "reserved":
+			return a.Reserved.MemoryMiB
+		case "steady":
+			return a.Steady.MemoryMiB
+		case "releasable":
+			return a.Releasable.MemoryMiB
+		case "free":
+			return a.Free.MemoryMiB
+		case "pods":
+			return int64(pods)
+		}
+		return 0
 	}
-	return 0 // the lists are by name
-}
-
-// sort sorts lines; those with the same number stay in their order.
-func sort[T any](lines []T, by string, order func(*T) order) {
-	slices.SortStableFunc(lines, func(x, y T) int {
-		a, b := order(&x), order(&y)
-		return cmp.Compare(b.key(by), a.key(by))
-	})
+	slices.SortStableFunc(lines, func(x, y T) int { return cmp.Compare(key(&y), key(&x)) })
 }
 
 // Nodes lists the nodes with devices, or those of these names, by family.
@@ -70,7 +61,7 @@ func (t *Tally) Nodes(names []string, by string) Report {
 			r.sum(Sum{Family: family, Lines: 1, Devices: n.Devices, Pods: n.Pods, Amounts: n.Amounts})
 		}
 	}
-	sort(r.Nodes, by, func(n *Node) order { return order{n.Amounts, n.Pods} })
+	sort(r.Nodes, by, func(n *Node) (Amounts, int) { return n.Amounts, n.Pods })
 	return r.sorted()
 }
 
@@ -81,35 +72,29 @@ func (t *Tally) Devices(names []string, by string) Report {
 		for i := range v.now.Devices {
 			d := &v.now.Devices[i]
 			line := Device{
-				Node: v.now.Name, UUID: d.UUID, Index: d.Index, Family: d.Family, Model: d.Model, Amounts: amounts(v.now, v.then, i),
-				Pods:  holders(v.now, func(uuid string) bool { return uuid == d.UUID }),
+				Node: v.now.Name, UUID: d.UUID, Index: d.Index, Family: d.Family, Model: d.Model,
+				Amounts: amounts(v.now, v.then, i), Pods: holders(v.now, func(uuid string) bool { return uuid == d.UUID }),
 				Notes: append(notes(v.now), deviceNotes(d, v.now.Held[i], "")...),
 			}
 			r.Devices = append(r.Devices, line)
 			r.sum(Sum{Family: d.Family, Lines: 1, Devices: 1, Pods: line.Pods, Amounts: line.Amounts})
 		}
 	}
-	sort(r.Devices, by, func(d *Device) order { return order{d.Amounts, d.Pods} })
+	sort(r.Devices, by, func(d *Device) (Amounts, int) { return d.Amounts, d.Pods })
 	return r.sorted()
 }
 
 // Namespaces lists the namespaces that are charged, limited or that have pods waiting, or those of these names.
 func (t *Tally) Namespaces(names []string, by string) Report {
 	var r Report
-	all := map[string]bool{}
+	all := slices.Collect(maps.Keys(t.waiting))
 	for _, n := range t.now.Namespaces() {
-		all[n.Name] = true
+		all = append(all, n.Name)
 	}
-	for name := range t.waiting {
-		all[name] = true
-	}
-	listed := make([]string, 0, len(all))
-	for name := range all {
-		if len(names) == 0 || slices.Contains(names, name) {
-			listed = append(listed, name)
-		}
-	}
-	slices.Sort(listed)
+	slices.Sort(all)
+	listed := slices.DeleteFunc(slices.Compact(all), func(name string) bool {
+		return len(names) > 0 && !slices.Contains(names, name)
+	})
 	pods := map[[2]string]int{} // by namespace and family
 	for _, e := range t.now.Pods() {
 		for _, charged := range e.Reserved.Totals {
@@ -123,7 +108,7 @@ func (t *Tally) Namespaces(names []string, by string) Report {
 			r.sum(Sum{Family: n.Family, Lines: 1, Pods: n.Pods, Waiting: n.Waiting, Amounts: n.amounts()})
 		}
 	}
-	sort(r.Namespaces, by, func(n *Namespace) order { return order{n.amounts(), n.Pods} })
+	sort(r.Namespaces, by, func(n *Namespace) (Amounts, int) { return n.amounts(), n.Pods })
 	return r.sorted()
 }
 
@@ -146,7 +131,7 @@ func (t *Tally) namespace(name string) []Namespace {
 	if now := t.now.Namespace(name); now != nil {
 		for i := range now.Used {
 			n := line(now.Used[i].Family)
-			n.Reserved = plus(n.Reserved, ui.Amount(now.Used[i].Amount()))
+			n.Reserved = n.Reserved.Plus(report.Amount(now.Used[i].Amount()))
 		}
 		for _, use := range now.Usage() {
 			n := line(use.Limit.Family)
@@ -156,12 +141,12 @@ func (t *Tally) namespace(name string) []Namespace {
 	if then := t.then.Namespace(name); then != nil {
 		for i := range then.Used {
 			n := line(then.Used[i].Family)
-			n.Steady = plus(n.Steady, ui.Amount(then.Used[i].Amount()))
+			n.Steady = n.Steady.Plus(report.Amount(then.Used[i].Amount()))
 		}
 	}
 	lines := make([]Namespace, 0, len(byFamily))
 	for _, n := range byFamily {
-		n.Releasable = less(n.Reserved, n.Steady)
+		n.Releasable = n.Reserved.Minus(n.Steady)
 		lines = append(lines, *n)
 	}
 	slices.SortFunc(lines, func(x, y Namespace) int { return strings.Compare(x.Family, y.Family) })
@@ -175,10 +160,13 @@ type pair struct{ now, then *ledger.View }
 func (t *Tally) views(names []string) []pair {
 	var views []pair
 	for _, v := range t.now.Nodes() {
-		if len(names) == 0 && len(v.Devices)+len(v.Missing) == 0 && v.Unreadable == "" || len(names) > 0 && !slices.Contains(names, v.Name) {
-			continue
+		listed := slices.Contains(names, v.Name)
+		if len(names) == 0 {
+			listed = len(v.Devices)+len(v.Missing) > 0 || v.Unreadable != ""
 		}
-		views = append(views, pair{v, t.then.Node(v.Name)})
+		if listed {
+			views = append(views, pair{v, t.then.Node(v.Name)})
+		}
 	}
 	return views
 }
@@ -225,7 +213,7 @@ func holders(v *ledger.View, of func(uuid string) bool) int {
 	return count
 }
 
-// notes tells what is to be said of a whole node.
+// notes returns the notes on a whole node.
 func notes(v *ledger.View) []string {
 	notes := []string{}
 	switch {
@@ -239,12 +227,13 @@ func notes(v *ledger.View) []string {
 		for _, u := range v.Missing {
 			memory += u.MemoryMiB
 		}
-		notes = append(notes, fmt.Sprintf("%d MiB are reserved on %s that it does not list", memory, render.Count(int64(len(v.Missing)), "device")))
+		devices := render.Count(int64(len(v.Missing)), "device")
+		notes = append(notes, fmt.Sprintf("%d MiB are reserved on %s that it does not list", memory, devices))
 	}
 	return notes
 }
 
-// deviceNotes tells what is to be said of a device; name is put before each.
+// deviceNotes returns the notes on a device; name is put before each.
 func deviceNotes(d *device.Device, held device.Usage, name string) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, name+fmt.Sprintf(format, args...)) }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
 // Text writes the list as a table, its sums below. It returns the writer's error.
 func (r *Report) Text(w io.Writer, s render.Screen) error {
-	t := table{screen: s, out: render.Printer{Out: w}}
+	t := table{Printer: s.To(w)}
 	switch {
 	case len(r.Nodes) > 0:
 		r.nodes(&t)
@@ -21,43 +21,53 @@ func (r *Report) Text(w io.Writer, s render.Screen) error {
 	case len(r.Namespaces) > 0:
 		r.namespaces(&t)
 	default:
-		t.out.Line("nothing has to do with devices")
+		t.Line("nothing has to do with devices")
 	}
 	t.write()
-	return t.out.Err
+	return t.Err
 }
 
 const barWidth = 16
 
+// columns are those of Amounts, as head takes them.
+func columns() []string {
+	return []string{
+		"|memory", "<reserved", "<steady", "<releasable", "<free", "<of MiB", "<cores, %", "<slots", "<pods", "notes",
+	}
+}
+
 func (r *Report) nodes(t *table) {
-	t.head("node", "devices", "|memory", "<reserved", "<steady", "<releasable", "<free", "<of MiB", "<cores, %", "<slots", "<pods", "notes")
+	t.head(append([]string{"node", "devices"}, columns()...)...)
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		t.row(t.amounts([]string{n.Name, count(n.Devices, n.Family, t.screen)}, n.Amounts, n.Pods, n.Notes))
+		t.row(t.amounts([]string{n.Name, count(n.Devices, n.Family, t)}, n.Amounts, n.Pods, n.Notes))
 	}
 	for i := range r.Sums {
 		s := &r.Sums[i]
-		t.sum(t.amounts([]string{render.Count(int64(s.Lines), "node"), count(s.Devices, s.Family, t.screen)}, s.Amounts, s.Pods, nil))
+		t.sum(t.amounts([]string{render.Count(int64(s.Lines), "node"), count(s.Devices, s.Family, t)}, s.Amounts, s.Pods, nil))
 	}
 }
 
 func (r *Report) devices(t *table) {
-	t.head("node", "device", "model", "|memory", "<reserved", "<steady", "<releasable", "<free", "<of MiB", "<cores, %", "<slots", "<pods", "notes")
+	t.head(append([]string{"node", "device", "model"}, columns()...)...)
 	for i := range r.Devices {
 		d := &r.Devices[i]
 		t.row(t.amounts([]string{d.Node, d.UUID, d.Model}, d.Amounts, d.Pods, d.Notes))
 	}
 	for i := range r.Sums {
 		s := &r.Sums[i]
-		t.sum(t.amounts([]string{"", count(s.Devices, s.Family, t.screen), ""}, s.Amounts, s.Pods, nil))
+		t.sum(t.amounts([]string{"", count(s.Devices, s.Family, t), ""}, s.Amounts, s.Pods, nil))
 	}
 }
 
 func (r *Report) namespaces(t *table) {
-	t.head("namespace", "family", "<devices", "<MiB reserved", "<steady", "<releasable", "limits", "<cores, %", "limits", "<pods", "<waiting")
+	t.head("namespace", "family", "<devices", "<MiB reserved", "<steady", "<releasable", "limits", "<cores, %", "limits",
+		"<pods", "<waiting")
 	row := func(first, family string, a Amounts, limits []Limit, pods, waiting int) []string {
-		return []string{first, family, fmt.Sprint(a.Reserved.Slots), fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB), fmt.Sprint(a.Releasable.MemoryMiB),
-			lines(limits, ledger.Memory), fmt.Sprint(a.Reserved.Cores), lines(limits, ledger.Cores), fmt.Sprint(pods), fmt.Sprint(waiting)}
+		return []string{
+			first, family, fmt.Sprint(a.Reserved.Slots), fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB),
+			fmt.Sprint(a.Releasable.MemoryMiB), lines(limits, ledger.Memory), fmt.Sprint(a.Reserved.Cores), lines(limits, ledger.Cores), fmt.Sprint(pods), fmt.Sprint(waiting),
+		}
 	}
 	for i := range r.Namespaces {
 		n := &r.Namespaces[i]
@@ -80,23 +90,22 @@ func lines(limits []Limit, dimension ledger.Dimension) string {
 	return strings.Join(parts, ", ")
 }
 
-func count(devices int, family string, s render.Screen) string {
+func count(devices int, family string, t *table) string {
 	if family == "" {
-		return s.Glyphs().None
+		return t.None
 	}
-	return fmt.Sprintf("%d %s %s", devices, s.Glyphs().Times, family)
+	return fmt.Sprintf("%d %s %s", devices, t.Times, family)
 }
 
 // table collects cells, and writes them when all widths are known.
 type table struct {
-	screen render.Screen
-	out    render.Printer
-	names  []string
-	right  []bool
-	rows   [][]string
-	sums   [][]string
-	bars   map[int]Amounts // by row; the cell is drawn
-	bar    int             // the column of bars, -1 for none
+	*render.Printer
+	names []string
+	right []bool
+	rows  [][]string
+	sums  [][]string
+	bars  map[int]Amounts // by row; the cell is drawn
+	bar   int             // the column of bars, -1 for none
 }
 
 // head names the columns; < is one of numbers, | one of bars.
@@ -118,12 +127,13 @@ func (t *table) sum(cells []string) { t.sums = append(t.sums, cells) }
 // amounts is a line with amounts behind its first cells.
 func (t *table) amounts(first []string, a Amounts, pods int, notes []string) []string {
 	t.bars[len(t.rows)+len(t.sums)] = a
-	return append(first, "", fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB), fmt.Sprint(a.Releasable.MemoryMiB), fmt.Sprint(a.Free.MemoryMiB),
-		fmt.Sprint(a.Capacity.MemoryMiB), of(a, func(x ui.Amount) int64 { return x.Cores }), of(a, func(x ui.Amount) int64 { return x.Slots }), fmt.Sprint(pods), strings.Join(notes, "; "))
-}
-
-func of(a Amounts, dimension func(ui.Amount) int64) string {
-	return fmt.Sprintf("%d of %d", dimension(a.Reserved), dimension(a.Capacity))
+	cells := append(first, "")
+	for _, n := range []report.Amount{a.Reserved, a.Steady, a.Releasable, a.Free, a.Capacity} {
+		cells = append(cells, fmt.Sprint(n.MemoryMiB))
+	}
+	return append(cells,
+		fmt.Sprintf("%d of %d", a.Reserved.Cores, a.Capacity.Cores), fmt.Sprintf("%d of %d", a.Reserved.Slots, a.Capacity.Slots),
+		fmt.Sprint(pods), strings.Join(notes, "; "))
 }
 
 func (t *table) write() {
@@ -153,7 +163,8 @@ func (t *table) write() {
 			style = render.Bold
 		}
 		if i == len(t.rows)+1 {
-			t.out.Line(t.screen.Paint(render.Dim, strings.Repeat(t.screen.Glyphs().Horizontal, min(total, max(t.screen.Width, 20)))))
+			rule := strings.Repeat(t.Horizontal, min(total, max(t.Screen.Width, 20)))
+			t.Line(t.Paint(render.Dim, rule))
 		}
 		var parts []string
 		for k, cell := range cells {
@@ -163,24 +174,25 @@ func (t *table) write() {
 			}
 			switch {
 			case k == t.bar && i > 0:
-				parts = append(parts, t.drawn(t.bars[i-1]), gap)
+				parts = append(parts, t.draw(t.bars[i-1]), gap)
 			case t.right[k]:
-				parts = append(parts, t.screen.Paint(style, render.Right(cell, widths[k])), gap)
+				parts = append(parts, t.Paint(style, render.Right(cell, widths[k])), gap)
 			default:
-				parts = append(parts, t.screen.Paint(style, render.Left(cell, widths[k])), gap)
+				parts = append(parts, t.Paint(style, render.Left(cell, widths[k])), gap)
 			}
 		}
-		t.out.Line(parts...)
+		t.Line(parts...)
 	}
 }
 
-// drawn draws memory: what stays when init containers have ended, what they will release, and what is free.
-func (t *table) drawn(a Amounts) string {
-	steady, rest := t.screen.Bar(a.Steady.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
-	reserved, free := t.screen.Bar(a.Reserved.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
+// draw draws memory: what stays when init containers have ended, what they will release, and what is free.
+func (t *table) draw(a Amounts) string {
+	steady, rest := t.Bar(a.Steady.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
+	reserved, free := t.Bar(a.Reserved.MemoryMiB, a.Capacity.MemoryMiB, barWidth)
 	releasable := max(0, render.Width(reserved)-render.Width(steady))
 	if a.Releasable.MemoryMiB > 0 && releasable == 0 && render.Width(rest) > 0 {
 		releasable, free = 1, string([]rune(free)[min(1, render.Width(free)):]) // something is seen
 	}
-	return t.screen.Paint(render.Green, steady) + t.screen.Paint(render.Yellow, strings.Repeat(t.screen.Glyphs().Half, releasable)) + t.screen.Paint(render.Dim, free)
+	half := strings.Repeat(t.Half, releasable)
+	return t.Good(steady) + t.Paint(render.Yellow, half) + t.Paint(render.Dim, free)
 }

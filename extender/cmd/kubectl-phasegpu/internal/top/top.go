@@ -1,5 +1,5 @@
-// Package top tells who has the devices: what nodes, devices and namespaces have, what is reserved of it, and what
-// will be when the init containers that are still to run have ended.
+// Package top lists nodes, devices and namespaces: what they have, what is reserved of it, and what will be when the
+// init containers that are still to run have ended.
 package top
 
 import (
@@ -7,21 +7,21 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // Amounts are what there is to say of a device, or of many together. Reserved is the sum of Steady and Releasable.
 type Amounts struct {
-	Capacity ui.Amount `json:"capacity"`
-	Reserved ui.Amount `json:"reserved"` // by the remaining phases of the pods there
+	Capacity report.Amount `json:"capacity"`
+	Reserved report.Amount `json:"reserved"` // by the remaining phases of the pods there
 	// Steady is what will remain reserved when the init containers of these pods have ended; a pod whose release
 	// policy is hold keeps its peak.
-	Steady ui.Amount `json:"steady"`
+	Steady report.Amount `json:"steady"`
 	// Releasable is what will be free again by then.
-	Releasable ui.Amount `json:"releasable"`
+	Releasable report.Amount `json:"releasable"`
 	// Free is capacity less what is reserved, of each device by itself; nothing where more is reserved than there is.
-	Free ui.Amount `json:"free"`
+	Free report.Amount `json:"free"`
 }
 
 // Node is one node's devices of one family.
@@ -31,7 +31,7 @@ type Node struct {
 	Devices int    `json:"devices"`
 	Pods    int    `json:"pods"` // that hold something of them
 	Amounts
-	// Notes tell why it, or some of its devices, take no new pods, and what is reserved beyond capacity.
+	// Notes say why it, or some of its devices, take no new pods, and what is reserved beyond capacity.
 	Notes []string `json:"notes"`
 }
 
@@ -54,9 +54,9 @@ type Namespace struct {
 	Pods    int    `json:"pods"`    // that are charged
 	Waiting int    `json:"waiting"` // that ask for the family and have no node yet
 	// Reserved, Steady and Releasable as of devices; a namespace is charged the largest phase of each pod.
-	Reserved   ui.Amount `json:"reserved"`
-	Steady     ui.Amount `json:"steady"`
-	Releasable ui.Amount `json:"releasable"`
+	Reserved   report.Amount `json:"reserved"`
+	Steady     report.Amount `json:"steady"`
+	Releasable report.Amount `json:"releasable"`
 	// Limits are the lines of its quotas, in MiB or percent.
 	Limits []Limit `json:"limits"`
 }
@@ -101,7 +101,9 @@ type Tally struct {
 // New returns a tally without objects. release is the policy of pods that name none; problem is called with what
 // cannot be read, and nothing else is lost by it.
 func New(release phase.Release, problem func(object string, err error)) *Tally {
-	return &Tally{release: release, now: ledger.New(), then: ledger.New(), waiting: map[string]map[string]int{}, problem: problem}
+	return &Tally{
+		release: release, now: ledger.New(), then: ledger.New(), waiting: map[string]map[string]int{}, problem: problem,
+	}
 }
 
 // AddNode adds a node.
@@ -167,25 +169,16 @@ func (t *Tally) wait(pod *corev1.Pod) {
 
 // amounts returns what there is to say of the device at an index of a node's books.
 func amounts(now, then *ledger.View, i int) Amounts {
-	capacity, held := ui.Amount(now.Devices[i].Capacity), ui.Amount(now.Held[i].Amount)
-	steady := ui.Amount{}
+	capacity, held := report.Amount(now.Devices[i].Capacity), report.Amount(now.Held[i].Amount)
+	steady := report.Amount{}
 	if then != nil && i < len(then.Held) {
-		steady = ui.Amount(then.Held[i].Amount)
+		steady = report.Amount(then.Held[i].Amount)
 	}
-	free := less(capacity, held)
-	return Amounts{capacity, held, steady, less(held, steady), ui.Amount{Slots: max(0, free.Slots), MemoryMiB: max(0, free.MemoryMiB), Cores: max(0, free.Cores)}}
-}
-
-func less(a, b ui.Amount) ui.Amount {
-	return ui.Amount{Slots: a.Slots - b.Slots, MemoryMiB: a.MemoryMiB - b.MemoryMiB, Cores: a.Cores - b.Cores}
-}
-
-func plus(a, b ui.Amount) ui.Amount {
-	return ui.Amount{Slots: a.Slots + b.Slots, MemoryMiB: a.MemoryMiB + b.MemoryMiB, Cores: a.Cores + b.Cores}
+	return Amounts{capacity, held, steady, held.Minus(steady), capacity.Minus(held).Positive()}
 }
 
 // add adds what b says.
 func (a *Amounts) add(b Amounts) {
-	a.Capacity, a.Reserved, a.Steady = plus(a.Capacity, b.Capacity), plus(a.Reserved, b.Reserved), plus(a.Steady, b.Steady)
-	a.Releasable, a.Free = plus(a.Releasable, b.Releasable), plus(a.Free, b.Free)
+	a.Capacity, a.Reserved, a.Steady = a.Capacity.Plus(b.Capacity), a.Reserved.Plus(b.Reserved), a.Steady.Plus(b.Steady)
+	a.Releasable, a.Free = a.Releasable.Plus(b.Releasable), a.Free.Plus(b.Free)
 }

@@ -8,11 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -49,16 +50,17 @@ func (q *query) events(kind string, last func(*ledger.Entry) int) []Remedy {
 		for i := range events {
 			words = append(words, events[i].words())
 		}
-		found = append(found, Remedy{Kind: kind, Nodes: []string{node.Name}, Events: events,
-			Text: fmt.Sprintf("it fits on %s when %s", node.Name, strings.Join(words, ", and "))})
+		way := remedy(kind, "it fits on %s when %s", node.Name, strings.Join(words, ", and "))
+		way.Nodes, way.Events = []string{node.Name}, events
+		found = append(found, way)
 		if len(events) == 1 {
-			if single++; single == told {
+			if single++; single == maxWays {
 				break
 			}
 		}
 	}
 	slices.SortStableFunc(found, func(x, y Remedy) int { return cmp.Compare(len(x.Events), len(y.Events)) })
-	return found[:min(len(found), told)]
+	return found[:min(len(found), maxWays)]
 }
 
 // fewest returns what has to end on a node so that the pod fits, none of it superfluous; nil when all that last
@@ -118,23 +120,15 @@ func (q *query) event(e *ledger.Entry, k int) Event {
 	}
 	after, _ := e.Classes.Reserved(e.Allocation, k) // no error, else e would have a problem
 	for _, h := range e.Reserved.Devices {
-		if less := lost(h.Usage, onDevice(h.UUID)(after)); less != (device.Amount{}) {
-			event.Releases = append(event.Releases, Release{UUID: h.UUID, MemoryMiB: less.MemoryMiB, Slots: less.Slots, Cores: less.Cores})
+		if less := lost(h.Usage, onDevice(h.UUID)(after)); less != (report.Amount{}) {
+			event.Releases = append(event.Releases, Release{UUID: h.UUID, Amount: less})
 		}
 	}
 	if pod, r := q.Cluster.Pod(e), q.refused[e.Node]; k == phase.None && pod != nil && r != nil && r.Count != nil {
-		event.Releases = append(event.Releases, Release{Resource: string(r.Count.Resource), Slots: fit.Held(pod, r.Count.Resource)})
+		held := report.Amount{Slots: fit.Held(pod, r.Count.Resource)}
+		event.Releases = append(event.Releases, Release{Resource: string(r.Count.Resource), Amount: held})
 	}
 	return event
-}
-
-// lost is what becomes free when what is held becomes less.
-func lost(before, after device.Usage) device.Amount {
-	less, err := before.Sub(after.Amount)
-	if err != nil {
-		return device.Amount{}
-	}
-	return less
 }
 
 func (e *Event) words() string {
@@ -147,7 +141,7 @@ func (e *Event) words() string {
 		parts = append(parts, r.words())
 	}
 	if len(parts) > 0 {
-		text += ", releasing " + and(parts)
+		text += ", releasing " + render.And(parts)
 	}
 	return text
 }
@@ -160,17 +154,7 @@ func (r *Release) words() string {
 	case r.Quota != "":
 		of = "quota " + r.Quota
 	}
-	var parts []string
-	if r.MemoryMiB > 0 {
-		parts = append(parts, fmt.Sprintf("%d MiB", r.MemoryMiB))
-	}
-	if r.Cores > 0 {
-		parts = append(parts, fmt.Sprintf("%d %% cores", r.Cores))
-	}
-	if len(parts) == 0 {
-		parts = append(parts, fmt.Sprintf("%d slots", r.Slots))
-	}
-	return strings.Join(parts, " and ") + " of " + of
+	return r.Freed() + " of " + of
 }
 
 // charges returns, by family, the least that a namespace is charged for a pod.
@@ -183,9 +167,9 @@ func charges(p *placement.Pod) (map[string]ledger.Charge, error) {
 func (q *query) quotaRemedies(s *Shortage) []Remedy {
 	where := fmt.Sprintf("%s of ResourceQuota %s/%s", s.Resource, q.Pod.Namespace, s.Quota)
 	if s.Unreadable != "" {
-		return []Remedy{{Kind: "quota", Nodes: []string{}, Events: []Event{}, Text: fmt.Sprintf("mend what cannot be read for %s: %s", where, s.Unreadable)}}
+		return []Remedy{remedy("quota", "mend what cannot be read for %s: %s", where, s.Unreadable)}
 	}
-	all := []Remedy{{Kind: "quota", Nodes: []string{}, Events: []Event{}, Text: fmt.Sprintf("raise %s by %s%d, to %d", where, s.atLeast(), s.RaiseBy, s.RaiseTo)}}
+	all := []Remedy{remedy("quota", "raise %s by %s%d, to %d", where, s.atLeast(), s.RaiseBy, s.RaiseTo)}
 	amount := func(r Release) int64 {
 		if s.dimension == ledger.Cores {
 			return r.Cores
@@ -194,7 +178,7 @@ func (q *query) quotaRemedies(s *Shortage) []Remedy {
 	}
 	// The pods that release most first, so that they are few; of the last of them no more than what is missing.
 	holders := slices.Clone(s.Holders)
-	slices.SortStableFunc(holders, func(x, y Holder) int {
+	slices.SortStableFunc(holders, func(x, y report.Holder) int {
 		return cmp.Compare(amount(released(y.Steps, s.Quota)), amount(released(x.Steps, s.Quota)))
 	})
 	var events []Event
@@ -211,18 +195,19 @@ func (q *query) quotaRemedies(s *Shortage) []Remedy {
 			break
 		}
 		if sum >= s.Missing {
-			return append(all, Remedy{Kind: "quotaEnd", Nodes: []string{}, Events: events,
-				Text: fmt.Sprintf("ResourceQuota %s/%s has room when %s", q.Pod.Namespace, s.Quota, strings.Join(words, ", and "))})
+			r := remedy("quotaEnd", "ResourceQuota %s/%s has room when %s", q.Pod.Namespace, s.Quota, strings.Join(words, ", and "))
+			r.Events = events
+			return append(all, r)
 		}
 	}
 	return all
 }
 
 // released sums what steps give back of a quota.
-func released(steps []Step, quota string) Release {
+func released(steps []report.Step, quota string) Release {
 	r := Release{Quota: quota}
 	for _, step := range steps {
-		r.MemoryMiB, r.Slots, r.Cores = r.MemoryMiB+step.Releases.MemoryMiB, r.Slots+step.Releases.Slots, r.Cores+step.Releases.Cores
+		r.Amount = r.Plus(step.Releases)
 	}
 	return r
 }

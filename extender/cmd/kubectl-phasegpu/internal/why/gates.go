@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -23,19 +24,13 @@ type Gate struct {
 	ShutSeconds float64 `json:"shutSeconds"`
 }
 
-// Why a gate lets no pod queue.
-const (
-	shut = "GPU gate of the node is shut: kubelet does not report on a pod bound to it"
-	deep = "GPU gate of the node has too many pods waiting"
-)
-
 // refuses says why a gate lets no pod queue, "" when it does.
 func (g *Gate) refuses() string {
 	switch {
 	case g.ShutSeconds > gate.LongShut.Seconds():
-		return shut
+		return gate.Reasons()[0]
 	case g.Waiting >= gate.DeepQueue:
-		return deep
+		return gate.Reasons()[1]
 	}
 	return ""
 }
@@ -51,17 +46,7 @@ func InsideGate(pod *corev1.Pod) (Inside, bool) {
 	if !kube.InGate(pod) {
 		return Inside{}, false
 	}
-	return Inside{pod.Spec.NodeName, pod.Namespace + "/" + pod.Name, boundAt(pod)}, true
-}
-
-// boundAt returns when a pod was bound, zero when its status does not say.
-func boundAt(pod *corev1.Pod) time.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
+	return Inside{pod.Spec.NodeName, pod.Namespace + "/" + pod.Name, report.BoundAt(pod)}, true
 }
 
 // gates takes out of the nodes that fit those whose gate refuses, and reports the gates of the others.

@@ -9,55 +9,27 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
-	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
-	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
+	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Group is the nodes that refuse for one reason.
+// Group has the nodes that refuse for one reason.
 type Group struct {
 	Reason  string   `json:"reason"`  // without numbers
-	Passing bool     `json:"passing"` // it is what others hold, or a gate: it passes when they end or release
+	Passing bool     `json:"passing"` // it passes when others end or release, or when a gate opens
 	Nodes   []string `json:"nodes"`   // those that come nearest first
 	Nearest []Answer `json:"nearest"` // the first of them in detail
 }
 
-// Answer is what one node says, with numbers.
+// Answer is the refusal of one node, with numbers.
 type Answer struct {
-	Node       string      `json:"node"`
-	Sentence   string      `json:"sentence"`
-	Containers []Container `json:"containers"` // that find too few devices
-	Holders    []Holder    `json:"holders"`    // of the advertised resource, when there is too little of it: until they end
-}
-
-// Container is a container that finds too few devices on a node.
-type Container struct {
-	Name    string   `json:"name"`
-	Class   string   `json:"class"`
-	Asks    string   `json:"asks"`
-	Reason  string   `json:"reason"`
-	Devices []Device `json:"devices"` // of the family asked for, in the node's order
-}
-
-// Device is what one device says to a container.
-type Device struct {
-	UUID     string    `json:"uuid"`
-	Fits     bool      `json:"fits"`
-	Reason   string    `json:"reason"` // "Fits" when it does
-	Says     string    `json:"says"`   // the reason with numbers
-	Asked    ui.Amount `json:"asked"`
-	Capacity ui.Amount `json:"capacity"`
-	Free     ui.Amount `json:"free"`   // what other pods leave; below zero where they hold more than there is
-	Phases   []Phase   `json:"phases"` // those in which the container is alive
-	Holders  []Holder  `json:"holders"`
-}
-
-// Phase is how a container fares on a device in one of the pod's phases.
-type Phase struct {
-	Name   string    `json:"name"` // an init container's, or steady
-	Own    ui.Amount `json:"own"`  // what the pod's other containers take there
-	Reason string    `json:"reason"`
+	Node       string             `json:"node"`
+	Sentence   string             `json:"sentence"`
+	Containers []report.Container `json:"containers"` // that find too few devices
+	// Holders hold the advertised resource of which there is too little, until they end.
+	Holders []report.Holder `json:"holders"`
 }
 
 // groups collects refusals by reason.
@@ -83,20 +55,22 @@ func (q *query) groups(refusals []fit.Refusal) []Group {
 			}
 		}
 	}
-	slices.SortStableFunc(groups, func(x, y Group) int { return cmp.Compare(rank(x), rank(y)) })
+	slices.SortStableFunc(groups, func(x, y Group) int {
+		switch {
+		case x.Passing == y.Passing:
+			return 0
+		case x.Passing:
+			return -1
+		}
+		return 1
+	})
 	return groups
-}
-
-func rank(g Group) int {
-	if g.Passing {
-		return 0
-	}
-	return 1
 }
 
 // passes reports whether a refusal is no more than what others hold, or a gate.
 func passes(r *fit.Refusal) bool {
-	return r.Reason == shut || r.Reason == deep || r.Count != nil && r.Count.Asked <= r.Count.Allocatable || r.Devices != nil && !r.Devices.Reason.Unresolvable()
+	return slices.Contains(gate.Reasons(), r.Reason) || r.Count != nil && r.Count.Asked <= r.Count.Allocatable ||
+		r.Devices != nil && !r.Devices.Reason.Unresolvable()
 }
 
 // missing is how many MiB the device lacks that comes nearest to take the container that finds too few.
@@ -116,7 +90,8 @@ func missing(r *fit.Refusal) int64 {
 				continue
 			}
 			for _, k := range d.Phases {
-				least = min(least, max(0, d.Asked.MemoryMiB+k.Own.MemoryMiB+d.Held.MemoryMiB-d.Capacity.MemoryMiB))
+				needed := d.Asked.MemoryMiB + k.Own.MemoryMiB + d.Held.MemoryMiB
+				least = min(least, max(0, needed-d.Capacity.MemoryMiB))
 			}
 		}
 	}
@@ -124,71 +99,28 @@ func missing(r *fit.Refusal) int64 {
 }
 
 func (q *query) answer(r *fit.Refusal) Answer {
-	a := Answer{Node: r.Node, Sentence: r.Sentence, Containers: []Container{}, Holders: []Holder{}}
+	pods := q.Cluster.View(r.Node).Pods
+	a := Answer{Node: r.Node, Sentence: r.Sentence, Holders: []report.Holder{}}
+	a.Containers = r.Containers(func(uuid string) []report.Holder { return q.holders(pods, onDevice(uuid)) })
 	if r.Count != nil {
-		a.Holders = q.counted(r.Node, r.Count.Resource)
-	}
-	if r.Devices == nil {
-		return a
-	}
-	view := q.Cluster.View(r.Node)
-	for i := range r.Devices.Containers {
-		c := &r.Devices.Containers[i]
-		if c.Reason == placement.Fits {
-			continue
-		}
-		told := Container{Name: q.container(c.Position), Class: c.Class.String(), Asks: fit.Asks(c.Request), Reason: c.Reason.String(), Devices: []Device{}}
-		for j := range c.Devices {
-			if d := &c.Devices[j]; d.Reason != placement.OtherFamily {
-				told.Devices = append(told.Devices, q.device(d, view))
-			}
-		}
-		a.Containers = append(a.Containers, told)
+		a.Holders = q.counted(pods, r.Count.Resource)
 	}
 	return a
 }
 
-func (q *query) device(d *placement.DeviceReport, view *ledger.View) Device {
-	told := Device{
-		UUID: d.UUID, Fits: d.Reason == placement.Fits, Reason: d.Reason.String(), Says: fit.Words{Name: q.container, Selector: &q.asked.Selector, Devices: view.Devices}.Answer(d),
-		Asked: ui.Amount(d.Asked), Capacity: ui.Amount(d.Capacity), Phases: []Phase{}, Holders: []Holder{},
-		Free: ui.Amount{Slots: d.Capacity.Slots - d.Held.Slots, MemoryMiB: d.Capacity.MemoryMiB - d.Held.MemoryMiB, Cores: d.Capacity.Cores - d.Held.Cores},
-	}
-	for _, k := range d.Phases {
-		name := explain.SteadyName
-		if k.InitPosition >= 0 {
-			name = q.container(k.InitPosition)
+// counted returns who holds an advertised resource: by Kubernetes' own count, until they end.
+func (q *query) counted(entries []*ledger.Entry, resource corev1.ResourceName) []report.Holder {
+	holders := []report.Holder{}
+	for _, e := range entries {
+		pod := q.Cluster.Pod(e)
+		if pod == nil {
+			continue
 		}
-		told.Phases = append(told.Phases, Phase{name, ui.Amount(k.Own), k.Reason.String()})
-	}
-	if !d.Reason.Unresolvable() {
-		told.Holders = q.holders(view.Pods, onDevice(d.UUID))
-	}
-	return told
-}
-
-// counted returns who holds an advertised resource of a node: by Kubernetes' own count, until they end.
-func (q *query) counted(node string, resource corev1.ResourceName) []Holder {
-	return q.holdersBy(node, func(e *ledger.Entry) int64 {
-		if pod := q.Cluster.Pod(e); pod != nil {
-			return fit.Held(pod, resource)
-		}
-		return 0
-	})
-}
-
-func (q *query) holdersBy(node string, count func(*ledger.Entry) int64) []Holder {
-	holders := []Holder{}
-	for _, e := range q.Cluster.View(node).Pods {
-		if n := count(e); n > 0 {
-			holders = append(holders, Holder{
-				Namespace: e.Namespace, Name: e.Name, Holds: ui.Amount{Slots: n}, Kept: q.Cluster.Kept(e), Phase: q.phaseOf(e), Release: q.release(e).String(), Steps: []Step{},
-			})
+		if n := fit.Held(pod, resource); n > 0 {
+			holders = append(holders, q.holderOf(e, report.Amount{Slots: n}))
 		}
 	}
-	slices.SortStableFunc(holders, func(x, y Holder) int {
-		return cmp.Or(cmp.Compare(y.Holds.Slots, x.Holds.Slots), cmp.Compare(x.Namespace+"/"+x.Name, y.Namespace+"/"+y.Name))
-	})
+	sortHolders(holders)
 	return holders
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/gen/classify"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -17,7 +18,7 @@ type Shortage struct {
 	Family   string `json:"family"`
 	Unit     string `json:"unit"` // MiB or %
 	Asked    int64  `json:"asked"`
-	// AtLeast tells that the pod may be charged more where it fits, which only a device can settle.
+	// AtLeast means that the pod may be charged more where it fits, which only a device can settle.
 	AtLeast bool  `json:"atLeast,omitempty"`
 	Used    int64 `json:"used"`
 	Max     int64 `json:"max"`
@@ -25,10 +26,10 @@ type Shortage struct {
 	// RaiseBy and RaiseTo are what the key would have to grow by and to, in its own unit.
 	RaiseBy int64 `json:"raiseBy"`
 	RaiseTo int64 `json:"raiseTo"`
-	// Unreadable says what cannot be read, the line itself or a pod that counts against it; nothing is added
-	// to the namespace until that is mended.
-	Unreadable string   `json:"unreadable,omitempty"`
-	Holders    []Holder `json:"holders"`
+	// Unreadable is why the line itself or a pod that counts against it cannot be read; until then nothing is added
+	// to the namespace.
+	Unreadable string          `json:"unreadable,omitempty"`
+	Holders    []report.Holder `json:"holders"`
 
 	dimension ledger.Dimension
 	quota     *ledger.Quota
@@ -60,9 +61,14 @@ func (q *query) shortages(charges map[string]ledger.Charge) []Shortage {
 }
 
 // shortage holds the pod's charges against one line.
-func (q *query) shortage(n *ledger.Namespace, quota *ledger.Quota, use ledger.QuotaUse, charges map[string]ledger.Charge) (Shortage, bool) {
+func (q *query) shortage(
+	n *ledger.Namespace, quota *ledger.Quota, use ledger.QuotaUse, charges map[string]ledger.Charge,
+) (Shortage, bool) {
 	l := use.Limit
-	s := Shortage{Quota: quota.Name, Resource: l.Resource, Family: l.Family, Unit: "MiB", Used: use.Used, Max: l.Max, dimension: l.Dimension, Unreadable: l.Unreadable, Holders: []Holder{}, quota: quota}
+	s := Shortage{
+		Quota: quota.Name, Resource: l.Resource, Family: l.Family, Unit: "MiB", Used: use.Used, Max: l.Max,
+		Unreadable: l.Unreadable, Holders: []report.Holder{}, dimension: l.Dimension, quota: quota,
+	}
 	block := classify.Family(l.Family).MemoryBlockMiB
 	s.Asked = charges[l.Family].MemoryMiB
 	if l.Dimension == ledger.Cores {
@@ -74,7 +80,8 @@ func (q *query) shortage(n *ledger.Namespace, quota *ledger.Quota, use ledger.Qu
 	s.Missing = max(0, s.Used+s.Asked-s.Max)
 	s.RaiseBy = (s.Missing + block - 1) / block
 	s.RaiseTo = s.Max/block + s.RaiseBy
-	if at := slices.IndexFunc(n.Unreadable, func(e *ledger.Entry) bool { return selects(quota, e) }); at >= 0 && s.Unreadable == "" {
+	at := slices.IndexFunc(n.Unreadable, func(e *ledger.Entry) bool { return selects(quota, e) })
+	if at >= 0 && s.Unreadable == "" {
 		s.Unreadable = fmt.Sprintf("%v: %s", &n.Unreadable[at].Pod, n.Unreadable[at].Problem)
 	}
 	return s, s.Missing > 0 || s.Unreadable != ""
@@ -84,7 +91,7 @@ func selects(quota *ledger.Quota, e *ledger.Entry) bool {
 	return quota.Selects == nil || quota.Selects(e.Scope)
 }
 
-// holdQuotas tells who holds what is used of quotas.
+// holdQuotas adds who holds what is used of quotas.
 func (q *query) holdQuotas(short []Shortage) {
 	if len(short) == 0 {
 		return

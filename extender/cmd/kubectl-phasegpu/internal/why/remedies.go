@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
@@ -37,16 +40,19 @@ type Event struct {
 
 // Release is what an event gives back of a device, or of a quota.
 type Release struct {
-	UUID      string `json:"uuid,omitempty"`
-	Quota     string `json:"quota,omitempty"`
-	Resource  string `json:"resource,omitempty"` // one that kubelet advertises: the slots are its ids
-	MemoryMiB int64  `json:"memoryMiB"`
-	Slots     int64  `json:"slots"`
-	Cores     int64  `json:"cores"`
+	UUID     string `json:"uuid,omitempty"`
+	Quota    string `json:"quota,omitempty"`
+	Resource string `json:"resource,omitempty"` // one that kubelet advertises: the slots are its ids
+	report.Amount
 }
 
-// told is how many nodes, or ways, are told of each kind of remedy.
-const told = 3
+// maxWays is how many nodes, or ways, each kind of remedy names.
+const maxWays = 3
+
+// remedy returns a remedy without nodes and events.
+func remedy(kind, format string, args ...any) Remedy {
+	return Remedy{Kind: kind, Text: fmt.Sprintf(format, args...), Nodes: []string{}, Events: []Event{}}
+}
 
 func (q *query) remedies(r *Report) []Remedy {
 	var all []Remedy
@@ -78,7 +84,7 @@ func (q *query) where(t fit.Trial, pass func(*fit.Refusal) bool) []string {
 	nodes := []string{}
 	for _, node := range q.Cluster.NodeList() {
 		if r := q.refused[node.Name]; r != nil && pass(r) && q.Cluster.Try(node, t) {
-			if nodes = append(nodes, node.Name); len(nodes) == told {
+			if nodes = append(nodes, node.Name); len(nodes) == maxWays {
 				break
 			}
 		}
@@ -111,8 +117,9 @@ func (q *query) less() []Remedy {
 				who = append(who, fmt.Sprintf("%s (now %s)", q.container(i), kind.words(&r)))
 			}
 		}
-		r := Remedy{Kind: "ask", Nodes: nodes, Events: []Event{}, Text: fmt.Sprintf("ask for at most %s in %s: it then fits on %s",
-			kind.amount(limit), and(who), strings.Join(nodes, ", "))}
+		r := remedy("ask", "ask for at most %s in %s: it then fits on %s",
+			kind.amount(limit), render.And(who), strings.Join(nodes, ", "))
+		r.Nodes = nodes
 		kind.tell(&r, limit)
 		return []Remedy{r}
 	}
@@ -159,7 +166,9 @@ func (q *query) opened() []Remedy {
 	var all []Remedy
 	try := func(kind, text string, t fit.Trial, pass func(*fit.Refusal) bool) {
 		if nodes := q.where(t, pass); len(nodes) > 0 {
-			all = append(all, Remedy{Kind: kind, Text: fmt.Sprintf(text, strings.Join(nodes, ", ")), Nodes: nodes, Events: []Event{}})
+			r := remedy(kind, text, strings.Join(nodes, ", "))
+			r.Nodes = nodes
+			all = append(all, r)
 		}
 	}
 	variant := func(change func(*placement.Pod)) fit.Trial {
@@ -173,7 +182,7 @@ func (q *query) opened() []Remedy {
 		keys = append(keys, c.Annotation)
 	}
 	if len(keys) > 0 {
-		try("selector", "take away the pod's annotation "+and(keys)+": it then fits on %s",
+		try("selector", "take away the pod's annotation "+render.And(keys)+": it then fits on %s",
 			variant(func(p *placement.Pod) { p.Selector = placement.Selector{} }), byDevices)
 	}
 	if q.asked.NUMABind {
@@ -189,7 +198,8 @@ func (q *query) opened() []Remedy {
 	uncordoned.Device = func(d *device.Device) { d.Cordoned = false }
 	anywhere.AnyNode = true
 	try("open", "it fits on %s when the devices there are healthy and kubelet advertises them", healthy, byDevices)
-	try("open", "it fits on %s when the devices there are no longer cordoned (annotation "+wire.CordonAnnotation+" of the node)", uncordoned, byDevices)
+	try("open", "it fits on %s when the devices there are no longer cordoned (annotation "+wire.CordonAnnotation+
+		" of the node)", uncordoned, byDevices)
 	try("open", "it would fit on %s, were it not for what is said of that above", anywhere, func(r *fit.Refusal) bool {
 		return !byDevices(r) && !passes(r) && r.Reason != overQuota
 	})
@@ -204,14 +214,6 @@ func (q *query) exceeds(asked *placement.Pod) bool {
 	}
 	n := q.Cluster.Namespace(q.Pod.Namespace)
 	return n != nil && len(n.Quotas) > 0 && len(q.shortages(charges)) > 0
-}
-
-// and joins words.
-func and(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
 // capped is a dimension of requests that is capped.
@@ -273,13 +275,7 @@ func sorted(entries []*ledger.Entry) []*ledger.Entry {
 		return total
 	}
 	slices.SortStableFunc(entries, func(x, y *ledger.Entry) int {
-		switch a, b := sum(x), sum(y); {
-		case a < b:
-			return -1
-		case a > b:
-			return 1
-		}
-		return strings.Compare(x.Namespace+"/"+x.Name, y.Namespace+"/"+y.Name)
+		return cmp.Or(cmp.Compare(sum(x), sum(y)), strings.Compare(x.Namespace+"/"+x.Name, y.Namespace+"/"+y.Name))
 	})
 	return entries
 }

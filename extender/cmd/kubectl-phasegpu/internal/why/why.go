@@ -1,6 +1,6 @@
-// Package why tells why a pod waits for devices: by node, device and phase, who holds what is missing and until
-// which init container ends, and what would make the pod fit. It asks nobody: the answers follow from the API
-// server's objects, by the extender's own rules.
+// Package why explains why a pod waits for devices: by node, device and phase, who holds what is missing and until
+// which init container ends, and what would make the pod fit. The answers follow from the API server's objects, by
+// the extender's own rules.
 package why
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
+	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -39,7 +40,7 @@ type Report struct {
 	State     State  `json:"state"`
 	Node      string `json:"node"` // "" while it has none
 	// Pod is what it asks for and holds, null when that cannot be read.
-	Pod *explain.Pod `json:"pod"`
+	Pod *explain.Explanation `json:"pod"`
 	// Hindrances are about the pod itself: each has to be removed, whatever room there is.
 	Hindrances []Hindrance `json:"hindrances"`
 	// Quotas are the limits of its namespace that it exceeds: each has to be kept.
@@ -53,7 +54,7 @@ type Report struct {
 	// Remedies are what would make it fit: one of those that are about nodes, and all that are about the rest.
 	Remedies []Remedy `json:"remedies"`
 	Notes    []string `json:"notes"`
-	// GatesFrom tells who knew of the gates: "extender", or "API server", which knows who is inside and not who waits.
+	// GatesFrom is the source of the gates: "extender", or "API server", which knows who is inside and not who waits.
 	GatesFrom string `json:"gatesFrom"`
 
 	text detail
@@ -75,7 +76,7 @@ type Question struct {
 	Pod     *corev1.Pod
 	Cluster *fit.Cluster
 	Release phase.Release // of pods that name none
-	Details int           // how many nodes of a reason are told device by device, those that come nearest first
+	Details int           // how many nodes of a reason are described device by device, those nearest to fitting first
 	Inside  []Inside      // the pods that kubelets have not reported on
 	Books   *ui.Ledger    // the leading extender's, nil when they are not known
 	Now     time.Time
@@ -88,18 +89,19 @@ type query struct {
 	refused map[string]*fit.Refusal // by node
 }
 
-// Of answers a question.
-func Of(q Question) *Report {
+// Explain answers a question.
+func Explain(q Question) *Report {
 	pod := q.Pod
 	r := &Report{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, State: Waiting,
-		Hindrances: []Hindrance{}, Quotas: []Shortage{}, Fits: []string{}, Refusals: []Group{}, Gates: []Gate{}, Remedies: []Remedy{}, Notes: []string{},
+		Hindrances: []Hindrance{}, Quotas: []Shortage{}, Fits: []string{}, Refusals: []Group{}, Gates: []Gate{},
+		Remedies: []Remedy{}, Notes: []string{},
 		GatesFrom: "API server", text: detail{pod: pod, since: q.Now.Sub(pod.CreationTimestamp.Time)},
 	}
 	if q.Books != nil {
 		r.GatesFrom = "extender"
 	}
-	r.Pod, _ = explain.Of(pod, q.Release) // what is wrong with it is told below
+	r.Pod, _ = explain.Pod(pod, q.Release) // a hindrance says what is wrong with it
 	switch {
 	case !kube.Asks(&pod.Spec):
 		r.State = NoDevices
@@ -144,10 +146,11 @@ func (r *Report) placed(q *Question) {
 	}
 	if kube.InGate(q.Pod) {
 		since := ""
-		if at := boundAt(q.Pod); !at.IsZero() {
+		if at := report.BoundAt(q.Pod); !at.IsZero() {
 			since = fmt.Sprintf(" for %s", age(q.Now.Sub(at)))
 		}
-		r.note("kubelet has not reported on it%s: it is in the GPU gate of node %s, where other pods wait until kubelet does", since, r.Node)
+		r.note("kubelet has not reported on it%s: it is in the GPU gate of node %s, where other pods wait until kubelet does",
+			since, r.Node)
 	}
 }
 
@@ -156,7 +159,7 @@ func (r *Report) waiting(question *Question) {
 	pod := question.Pod
 	r.ours(pod)
 	for _, gate := range pod.Spec.SchedulingGates {
-		r.hinder("gate", "spec.schedulingGates has %s: no scheduler looks at it until whoever set that takes it away", gate.Name)
+		r.hinder("gate", "spec.schedulingGates has %s: no scheduler looks at it until that is removed", gate.Name)
 	}
 	if pod.DeletionTimestamp != nil {
 		r.hinder("deleting", "it is being deleted: it will not be placed any more")
@@ -202,10 +205,13 @@ func (r *Report) ours(pod *corev1.Pod) {
 	case ours:
 		return
 	case "", corev1.DefaultSchedulerName:
-		r.hinder("scheduler", "spec.schedulerName is %s and not %s: phasegpu's webhook has not admitted it (it is older than the webhook, or that was not asked). Create it anew; without a record of its devices its node serves none",
+		r.hinder("scheduler", "spec.schedulerName is %s and not %s: phasegpu's webhook has not admitted it "+
+			"(it is older than the webhook, or that was not asked). Create it anew; "+
+			"without a record of its devices its node serves none",
 			corev1.DefaultSchedulerName, ours)
 	default:
-		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a scheduler that uses its extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
+		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a scheduler that uses "+
+			"its extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
 			scheduler, ours)
 	}
 }
@@ -216,7 +222,8 @@ func (r *Report) sum(q *query) {
 		r.note("the extender has booked it on node %s and its Binding is on its way", n)
 	}
 	if node := q.Pod.Status.NominatedNodeName; node != "" {
-		r.note("kube-scheduler has evicted others for it on node %s (status.nominatedNodeName), where its room is kept from pods of the same priority or a lower one", node)
+		r.note("kube-scheduler has evicted others for it on node %s (status.nominatedNodeName), "+
+			"where its room is kept from pods of the same priority or a lower one", node)
 	}
 	if said := unscheduled(q.Pod); said != "" {
 		r.note("kube-scheduler said last: %s", said)
@@ -226,7 +233,8 @@ func (r *Report) sum(q *query) {
 	case len(q.Cluster.NodeList()) == 0:
 		r.note("there is no node")
 	case len(r.Fits) > 0 && len(r.Quotas)+len(r.Hindrances) == 0:
-		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are kube-scheduler's: see what it says with kubectl describe pod")
+		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are kube-scheduler's: " +
+			"see what it says with kubectl describe pod")
 	case held && len(r.Fits) == 0 && q.Pod.Status.NominatedNodeName == "":
 		text := "kube-scheduler evicts nobody for memory or cores of a device: whatever its priority, the pod waits until others end or release"
 		if lower := q.lower(); lower > 0 {
@@ -244,7 +252,8 @@ func (q *query) lower() int {
 			continue
 		}
 		for _, e := range q.Cluster.View(node).Pods {
-			if other := q.Cluster.Pod(e); other != nil && len(e.Reserved.Devices) > 0 && podrequest.Priority(other) < podrequest.Priority(q.Pod) {
+			other := q.Cluster.Pod(e)
+			if other != nil && len(e.Reserved.Devices) > 0 && podrequest.Priority(other) < podrequest.Priority(q.Pod) {
 				count++
 			}
 		}

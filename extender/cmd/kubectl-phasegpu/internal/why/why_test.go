@@ -28,7 +28,7 @@ type world struct {
 }
 
 func (w world) ask(pod *corev1.Pod) *why.Report {
-	return why.Of(why.Question{
+	return why.Explain(why.Question{
 		Pod: pod, Cluster: fit.New(w.nodes, w.pods, w.quotas, fit.Policies{}, func(string, error) {}), Release: phase.PerInit, Details: 1, Now: start,
 	})
 }
@@ -272,7 +272,7 @@ func TestSlips(t *testing.T) {
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{"nvidia.com/gpumen": resource.MustParse("1000")},
 	}}}
-	notes := strings.Join(why.Of(why.Question{Pod: pod}).Notes, "\n")
+	notes := strings.Join(why.Explain(why.Question{Pod: pod}).Notes, "\n")
 	for _, want := range []string{"annotation phasegpu.io/relase is none", "resource nvidia.com/gpumen is none", "asks for no device"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
