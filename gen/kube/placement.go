@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/gen/classify"
@@ -14,19 +15,33 @@ import (
 // kube-scheduler waits, and an annotation has room for 100,000.
 const maxSelected = 1024
 
-// PlacementPod returns the pod as placement sees it: requests, selectors and policies from its
-// annotations, the policies node and dev where it sets none. Errors name the annotation and the accepted
-// values, or the container and its resource.
+// PlacementPod returns the pod as placement sees it: requests, and selectors and policies from its annotations; node and
+// dev are the default policies. Errors name the annotation and the accepted values, or the container and its resource.
 func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, error) {
 	requests, err := Requests(&pod.Spec)
 	if err != nil {
 		return nil, err
 	}
-	p := &placement.Pod{
-		Classes:  Classes(&pod.Spec),
-		Requests: requests,
-		Selector: placement.Selector{Family: wire.SelectorFamily},
+	p := &placement.Pod{Classes: Classes(&pod.Spec), Requests: requests, NodePolicy: node, DevicePolicy: dev}
+	if err := readAnnotations(pod, p); err != nil {
+		return nil, err
 	}
+	return p, nil
+}
+
+// CheckAnnotations returns an error if an annotation that users set has an invalid value. It names the annotation and
+// the accepted values.
+func CheckAnnotations(pod *corev1.Pod) error {
+	if err := readAnnotations(pod, &placement.Pod{}); err != nil {
+		return err
+	}
+	_, err := Release(pod, phase.PerInit)
+	return err
+}
+
+// readAnnotations sets in p what annotations say about placement.
+func readAnnotations(pod *corev1.Pod, p *placement.Pod) (err error) {
+	p.Selector.Family = wire.SelectorFamily
 	for _, list := range []struct {
 		key    string
 		values *[]string
@@ -37,26 +52,24 @@ func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, 
 		{wire.NoUseTypeAnnotation, &p.Selector.AvoidModels},
 	} {
 		if *list.values = wire.DecodeList(pod.Annotations[list.key]); len(*list.values) > maxSelected {
-			return nil, fmt.Errorf("annotation %s: %d values are more than %d: name fewer devices, or models instead", list.key, len(*list.values), maxSelected)
+			return fmt.Errorf("annotation %s: %d values are more than %d: name fewer devices, or models instead",
+				list.key, len(*list.values), maxSelected)
 		}
 	}
 	if p.NUMABind, err = annotated(pod, wire.NUMABindAnnotation, wire.ParseNUMABind, false); err != nil {
-		return nil, err
+		return err
 	}
-	if p.NodePolicy, err = annotated(pod, wire.NodePolicyAnnotation, wire.ParsePolicy, node); err != nil {
-		return nil, err
+	if p.NodePolicy, err = annotated(pod, wire.NodePolicyAnnotation, wire.ParsePolicy, p.NodePolicy); err != nil {
+		return err
 	}
-	if p.DevicePolicy, err = annotated(pod, wire.DevicePolicyAnnotation, wire.ParsePolicy, dev); err != nil {
-		return nil, err
+	if p.DevicePolicy, err = annotated(pod, wire.DevicePolicyAnnotation, wire.ParsePolicy, p.DevicePolicy); err != nil {
+		return err
 	}
 	alignment, err := Alignment(pod)
-	if err != nil {
-		return nil, err
-	}
 	if alignment == wire.Strict {
 		p.StrictFamily = refitFamily()
 	}
-	return p, nil
+	return err
 }
 
 // refitFamily returns the type word of the family that supports refit; of the others nobody compares

@@ -13,12 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/gen/kube"
 	"github.com/phasegpu/phasegpu/gen/process"
 	"github.com/phasegpu/phasegpu/webhook/internal/admission"
-	"github.com/phasegpu/phasegpu/webhook/internal/quota"
 )
 
 // shutdownTimeout bounds how long requests under way may take when the process ends: longer than the API server waits
@@ -59,28 +57,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		WithoutNodes: true,
 		OnProblem:    problems(registry, log),
 	})
-	synced := func() error {
-		if !feed.Synced() {
-			return errors.New("the first list of pods and ResourceQuotas is not complete")
-		}
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("POST /mutate", &admission.Handler{
-		Policy: admission.Policy{
-			AllowSchedulers: o.allowSchedulers,
-			Quota:           func(pod *corev1.Pod, r []device.Request) error { return quota.Check(book, pod, r) },
-			Ready:           synced,
-		},
+	handler := &admission.Handler{
+		Policy:  admission.Policy{AllowSchedulers: o.allowSchedulers, Book: book, Feed: feed},
 		Metrics: admission.NewMetrics(registry),
 		Log:     log,
-	})
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST /mutate", handler)
 
 	// The books are kept until the last request is answered, so the feed does not end with ctx.
 	feeding, stop := context.WithCancel(context.WithoutCancel(ctx))
 	fed := make(chan error, 1)
 	go func() { fed <- feed.Run(feeding) }()
-	ready := func(context.Context) error { return errors.Join(synced(), certificate.Valid()) }
+	ready := func(context.Context) error { return errors.Join(handler.Policy.Ready(), certificate.Valid()) }
 	health := process.Health(ctx, ready, registry)
 	err = process.Serve(ctx, log, process.Shutdown{Drain: o.drain, Grace: shutdownTimeout},
 		process.Server{Name: "admission", Listener: listeners[0], Handler: mux, TLS: certificate.TLS()},

@@ -13,10 +13,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/gen/baseline"
 	"github.com/phasegpu/phasegpu/gen/kube"
-	"github.com/phasegpu/phasegpu/webhook/internal/quota"
 )
 
 // quotaMiB is far above what a tenth of the largest cluster's pods hold.
@@ -46,11 +44,7 @@ func BenchmarkAdmission(b *testing.B) {
 			}
 			book.SetQuota(limits)
 			serveReviews(b, body, &Handler{
-				Policy: Policy{
-					Quota: func(pod *corev1.Pod, requests []device.Request) error { return quota.Check(book, pod, requests) },
-					Ready: func() error { return nil },
-				},
-				Metrics: NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
+				Policy: Policy{Book: book, Feed: synced(true)}, Metrics: NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
 			})
 		})
 		b.Run(name+"/by=peer", func(b *testing.B) {
@@ -71,10 +65,11 @@ func BenchmarkAdmission(b *testing.B) {
 					used += ask.MemoryMiB
 				}
 				patchType := admissionv1.PatchTypeJSONPatch
-				_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &admissionv1.AdmissionResponse{
+				response := &admissionv1.AdmissionResponse{
 					UID: review.Request.UID, Allowed: used <= quotaMiB, PatchType: &patchType,
 					Patch: []byte(`[{"op":"add","path":"/spec/schedulerName","value":"phasegpu-scheduler"}]`),
-				}})
+				}
+				_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
 			}))
 		})
 	}

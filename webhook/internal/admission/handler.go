@@ -17,8 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // maxBody bounds a request. The API server takes objects of up to 3 MiB (etcd takes less), an
@@ -107,8 +105,7 @@ func (h *Handler) decide(review *admissionv1.AdmissionReview) (ops []operation, 
 		return nil, nil, &refusal{byObject, http.StatusBadRequest, fmt.Sprintf("request.object is no pod: %v", err)}
 	}
 	pod.Namespace = request.Namespace // the object's own may be empty
-	warnings = kube.Misspelt(pod)
-	ops, refused = h.Policy.admit(pod, request.UserInfo)
+	ops, warnings, refused = h.Policy.admit(pod, request.UserInfo)
 	return ops, warnings[:min(len(warnings), maxWarnings)], refused
 }
 

@@ -14,10 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	admissionv1 "k8s.io/api/admission/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/phasegpu/phasegpu/core/device"
 )
 
 const plainPod = `
@@ -113,11 +110,15 @@ func TestWrongRules(t *testing.T) {
 	}
 }
 
+type broken struct{}
+
+func (broken) Synced() bool { panic("out of order") }
+
 func TestPanicIsAnswered(t *testing.T) {
 	h, registry := newHandler(t)
 	core, logs := observer.New(zap.ErrorLevel)
 	h.Log = zap.New(core)
-	h.Policy.Quota = func(*corev1.Pod, []device.Request) error { panic("out of order") }
+	h.Policy.Feed = broken{}
 	r := ask(t, h, reviewOf(t, podFrom(t, plainPod)))
 	if r.Allowed || r.Result.Code != 500 || !strings.Contains(r.Result.Message, "out of order") {
 		t.Errorf("allowed %v, %+v", r.Allowed, r.Result)

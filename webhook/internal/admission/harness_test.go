@@ -18,10 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/gen/kube"
-	"github.com/phasegpu/phasegpu/webhook/internal/quota"
 )
 
 // uid is that of every review in these tests.
@@ -40,14 +38,16 @@ func newHandler(t testing.TB, quotas ...*corev1.ResourceQuota) (*Handler, *prome
 	}
 	registry := prometheus.NewRegistry()
 	return &Handler{
-		Policy: Policy{
-			Quota: func(pod *corev1.Pod, requests []device.Request) error { return quota.Check(book, pod, requests) },
-			Ready: func() error { return nil },
-		},
+		Policy:  Policy{Book: book, Feed: synced(true)},
 		Metrics: NewMetrics(registry),
 		Log:     zap.NewNop(),
 	}, registry
 }
+
+// synced is a feed that has read all there is, or has not.
+type synced bool
+
+func (s synced) Synced() bool { return bool(s) }
 
 // podFrom reads a pod as YAML.
 func podFrom(t testing.TB, text string) *corev1.Pod {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	rules "github.com/phasegpu/phasegpu/gen/admission"
 )
 
 // result is what became of a request, as a metric's label: a closed set.
@@ -36,12 +38,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}),
 	}
 	r.MustRegister(m.requests, m.duration)
-	// All that can be counted is there from the start, at 0.
+	// Every series exists from the start, at 0.
 	for _, r := range []result{allowed, patched} {
 		m.requests.WithLabelValues(string(r), string(notRefused))
 	}
-	for _, c := range []class{byRequest, byAnnotation, byPrivilege, byNodeName, byScheduler, byQuota, byStart} {
-		m.requests.WithLabelValues(string(denied), string(c))
+	for _, c := range append(rules.Reasons(), string(byQuota), string(byStart)) {
+		m.requests.WithLabelValues(string(denied), c)
 	}
 	for _, c := range []class{byHTTP, byRule, byObject, byPanic} {
 		m.requests.WithLabelValues(string(failed), string(c))

@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// operation is one step of a JSON patch (RFC 6902). An "add" of a member that is there replaces it.
+// operation is one operation of a JSON patch (RFC 6902). An "add" of an existing member replaces it.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -25,14 +27,14 @@ func pointer(keys ...string) string {
 	return b.String()
 }
 
-// addOne returns the steps that give a container one device: in limits, and in requests, which the API
-// server has set from the limits before it asked us. (It sets them again afterwards; a patch that is
-// whole by itself does not depend on that.)
-func addOne(count corev1.ResourceName, position, inits int, r *corev1.ResourceRequirements) []operation {
+// addOne returns the operations that give a container one device: in limits, and in requests, which the API server set
+// from the limits before it called the webhook. (It does so again afterwards; the patch does not depend on that.)
+func addOne(spec *corev1.PodSpec, position int, count corev1.ResourceName) []operation {
 	list, index := "initContainers", position
-	if position >= inits {
+	if inits := len(spec.InitContainers); position >= inits {
 		list, index = "containers", position-inits
 	}
+	r := &kube.Container(spec, position).Resources
 	resources := []string{"spec", list, strconv.Itoa(index), "resources"}
 	var ops []operation
 	for _, m := range []struct {

@@ -1,64 +1,59 @@
 package admission
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
-	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/core/ledger"
+	rules "github.com/phasegpu/phasegpu/gen/admission"
 	"github.com/phasegpu/phasegpu/gen/classify"
 	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/webhook/internal/quota"
 )
-
-// SchedulerName is the scheduler of every pod with devices.
-const SchedulerName = "phasegpu-scheduler"
 
 // nodesGroup is the group of kubelets.
 const nodesGroup = "system:nodes"
 
 // Policy is what new pods are held to.
 type Policy struct {
-	// AllowSchedulers are other schedulers whose pods are admitted, with their schedulerName as it is
-	// and everything else as usual: those that use phasegpu's extender.
+	// AllowSchedulers are other schedulers that use phasegpu's extender: their pods keep their schedulerName.
 	AllowSchedulers []string
-	// Quota returns why a pod that asks for these devices, by position, exceeds its namespace's quota.
-	Quota func(pod *corev1.Pod, requests []device.Request) error
-	// Ready returns why the quotas are not known yet, or nil.
-	Ready func() error
+	Book            *ledger.Book // has the quotas and what is used of them
+	Feed            interface{ Synced() bool }
 }
 
-// admit returns the patch that makes a pod one of ours, or the refusal. It reads the pod and the
-// books, and changes neither.
-func (p *Policy) admit(pod *corev1.Pod, user authenticationv1.UserInfo) ([]operation, *refusal) {
+// Ready returns an error until the quotas are known.
+func (p *Policy) Ready() error {
+	if !p.Feed.Synced() {
+		return errors.New("the first list of pods and ResourceQuotas is not complete")
+	}
+	return nil
+}
+
+// admit returns the patch with which a pod is admitted, or the refusal, and warnings for the user in either case.
+func (p *Policy) admit(pod *corev1.Pod, user authenticationv1.UserInfo) ([]operation, []string, *refusal) {
 	ops := strip(pod.Annotations)
+	verdict := rules.Review(pod, p.AllowSchedulers)
 	if !kube.Asks(&pod.Spec) || isMirror(pod, user) {
-		return ops, nil
+		return ops, verdict.Warnings, nil
 	}
-	requests, refused := p.check(pod)
-	if refused != nil {
+	if refused := p.check(pod, &verdict); refused != nil {
 		refused.message = "pod " + displayName(pod) + ": " + refused.message
-		return nil, refused
+		return nil, verdict.Warnings, refused
 	}
-	if managed(pod.Spec.SchedulerName) {
-		ops = append(ops, operation{"add", pointer("spec", "schedulerName"), SchedulerName})
+	if rules.IsDefaultScheduler(pod.Spec.SchedulerName) {
+		ops = append(ops, operation{"add", pointer("spec", "schedulerName"), rules.SchedulerName})
 	}
-	for position, r := range requests {
-		if r.Devices > 0 {
-			count := classify.Family(r.Family).Count
-			resources := &kube.Container(&pod.Spec, position).Resources
-			ops = append(ops, addOne(count, position, len(pod.Spec.InitContainers), resources)...)
-		}
-	}
-	return ops, nil
+	return append(ops, setCounts(&pod.Spec, verdict.Requests)...), verdict.Warnings, nil
 }
 
-// strip returns the steps that take out the records that only phasegpu writes.
+// strip returns the operations that remove the records that only phasegpu writes.
 func strip(annotations map[string]string) []operation {
 	var ops []operation
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
@@ -69,21 +64,26 @@ func strip(annotations map[string]string) []operation {
 	return ops
 }
 
-// isMirror reports whether the pod shows a static pod, which kubelet runs whatever we say. Anybody may
-// set the annotation, so it counts only when a kubelet creates the pod.
+// setCounts returns the operations that give one device to each container that requests devices without a count.
+func setCounts(spec *corev1.PodSpec, requests []device.Request) []operation {
+	var ops []operation
+	for position, r := range requests {
+		if r.Devices > 0 {
+			ops = append(ops, addOne(spec, position, classify.Family(r.Family).Count)...)
+		}
+	}
+	return ops
+}
+
+// isMirror reports whether the pod shows a static pod, which kubelet runs anyway. Any user may set the annotation, so it
+// counts only when a kubelet creates the pod.
 func isMirror(pod *corev1.Pod, user authenticationv1.UserInfo) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok && slices.Contains(user.Groups, nodesGroup)
 }
 
-// managed reports whether a pod that names this scheduler means ours: "" and the name that the API
-// server sets when none is given.
-func managed(scheduler string) bool {
-	return scheduler == "" || scheduler == corev1.DefaultSchedulerName
-}
-
-// displayName returns the pod's namespace and name for messages; a name that the API server has still
-// to make up is its prefix and a star.
+// displayName returns the pod's namespace and name for messages; a name that the API server has yet to generate is its
+// prefix and a star.
 func displayName(pod *corev1.Pod) string {
 	name := pod.Name
 	if name == "" {
@@ -92,59 +92,23 @@ func displayName(pod *corev1.Pod) string {
 	return pod.Namespace + "/" + name
 }
 
-// check returns what each container of a pod with devices asks for, or why the pod is refused.
-func (p *Policy) check(pod *corev1.Pod) ([]device.Request, *refusal) {
-	requests, err := kube.Requests(&pod.Spec)
-	if err != nil {
-		return nil, invalid(byRequest, "%v", err)
-	}
-	if refused := p.checkPlace(pod, requests); refused != nil {
-		return nil, refused
-	}
-	if err := checkAnnotations(pod); err != nil {
-		return nil, invalid(byAnnotation, "%v", err)
+// check returns why the pod is refused: by the rules, or because its namespace's quotas have no room.
+func (p *Policy) check(pod *corev1.Pod, verdict *rules.Verdict) *refusal {
+	if len(verdict.Refusals) > 0 {
+		first := verdict.Refusals[0]
+		code := int32(http.StatusForbidden)
+		if first.Reason == rules.Request || first.Reason == rules.Annotation {
+			code = http.StatusUnprocessableEntity
+		}
+		return &refusal{class(first.Reason), code, first.Message}
 	}
 	if err := p.Ready(); err != nil {
-		return nil, &refusal{byStart, http.StatusServiceUnavailable, "its namespace's quotas are not known yet, try again: " + err.Error()}
-	}
-	if err := p.Quota(pod, requests); err != nil {
-		return nil, forbidden(byQuota, "%v", err)
-	}
-	return requests, nil
-}
-
-// checkPlace refuses a pod that would get past the books: to a node of its own choice, by a scheduler
-// that does not ask us, or onto every card of its node.
-func (p *Policy) checkPlace(pod *corev1.Pod, requests []device.Request) *refusal {
-	if node := pod.Spec.NodeName; node != "" {
-		return forbidden(byNodeName, "spec.nodeName is %q: only %s places pods with devices; leave it out and choose the node with spec.nodeSelector or affinity",
-			node, SchedulerName)
-	}
-	if s := pod.Spec.SchedulerName; s != SchedulerName && !managed(s) && !slices.Contains(p.AllowSchedulers, s) {
-		others := ""
-		if len(p.AllowSchedulers) > 0 {
-			others = " or one of " + strings.Join(p.AllowSchedulers, ", ")
+		return &refusal{
+			byStart, http.StatusServiceUnavailable, "its namespace's quotas are not known yet, try again: " + err.Error(),
 		}
-		return forbidden(byScheduler, "spec.schedulerName is %q: pods with devices are placed by %s%s; leave it out", s, SchedulerName, others)
 	}
-	for position, r := range requests {
-		c := kube.Container(&pod.Spec, position)
-		if s := c.SecurityContext; r.Devices > 0 && s != nil && s.Privileged != nil && *s.Privileged {
-			return forbidden(byPrivilege, "container %q asks for devices and is privileged, so it would see every card of its node: set securityContext.privileged to false",
-				c.Name)
-		}
+	if err := quota.Check(p.Book, pod, verdict.Requests); err != nil {
+		return &refusal{byQuota, http.StatusForbidden, err.Error()}
 	}
 	return nil
-}
-
-// checkAnnotations refuses values that placement, release or refit would not understand.
-func checkAnnotations(pod *corev1.Pod) error {
-	if _, err := kube.PlacementPod(pod, placement.Binpack, placement.Binpack); err != nil {
-		return err
-	}
-	if _, err := kube.Release(pod, phase.PerInit); err != nil {
-		return err
-	}
-	_, err := kube.Alignment(pod)
-	return err
 }

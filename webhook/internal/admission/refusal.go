@@ -1,28 +1,22 @@
 package admission
 
 import (
-	"fmt"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// class is why a request was refused, as a metric's label: a closed set.
+// class is why a request was refused, as a metric's label: a closed set. A reason of the admission rules is one too.
 type class string
 
 const (
-	notRefused   class = "none"
-	byHTTP       class = "http"       // no AdmissionReview could be read
-	byRule       class = "rule"       // asked about something else than the creation of a pod
-	byObject     class = "object"     // the object is no pod
-	byRequest    class = "request"    // a container's device resources
-	byAnnotation class = "annotation" // a value of an annotation that users set
-	byPrivilege  class = "privileged"
-	byNodeName   class = "node_name"
-	byScheduler  class = "scheduler"
-	byQuota      class = "quota"
-	byStart      class = "starting" // the namespace's quotas are not known yet
-	byPanic      class = "panic"
+	notRefused class = "none"
+	byHTTP     class = "http"   // no AdmissionReview could be read
+	byRule     class = "rule"   // asked about something else than the creation of a pod
+	byObject   class = "object" // the object is no pod
+	byQuota    class = "quota"
+	byStart    class = "starting" // the namespace's quotas are not known yet
+	byPanic    class = "panic"
 )
 
 // refusal is a request that was refused: why, and how the API server is to answer its client.
@@ -30,16 +24,6 @@ type refusal struct {
 	class   class
 	code    int32
 	message string
-}
-
-// invalid refuses what the pod's author wrote wrongly.
-func invalid(c class, format string, args ...any) *refusal {
-	return &refusal{c, http.StatusUnprocessableEntity, fmt.Sprintf(format, args...)}
-}
-
-// forbidden refuses what is written well and may not be.
-func forbidden(c class, format string, args ...any) *refusal {
-	return &refusal{c, http.StatusForbidden, fmt.Sprintf(format, args...)}
 }
 
 func (r *refusal) status() *metav1.Status {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/phasegpu/phasegpu/core/device"
 )
 
 func newQuota(name, key, limit string) *corev1.ResourceQuota {
@@ -171,13 +168,12 @@ spec:
 
 // Until the quotas are known, pods with devices wait; others do not.
 func TestNotReady(t *testing.T) {
-	h, _ := newHandler(t)
-	h.Policy.Ready = func() error { return errors.New("list of resourcequotas is under way") }
-	h.Policy.Quota = func(*corev1.Pod, []device.Request) error { t.Error("the quota was asked"); return nil }
+	h, _ := newHandler(t, newQuota("gpu", "limits.nvidia.com/gpumem", "0")) // which would refuse it
+	h.Policy.Feed = synced(false)
 	r := ask(t, h, reviewOf(t, podFrom(t, `
 metadata: {name: p}
-spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`)))
-	if r.Allowed || r.Result.Code != 503 || !strings.Contains(r.Result.Message, "under way") {
+spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 1}}}]}`)))
+	if r.Allowed || r.Result.Code != 503 || !strings.Contains(r.Result.Message, "not complete") {
 		t.Errorf("allowed %v, %+v", r.Allowed, r.Result)
 	}
 	r = ask(t, h, reviewOf(t, podFrom(t, `
