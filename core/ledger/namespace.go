@@ -40,7 +40,7 @@ func (n *Namespace) Usage() []QuotaUse {
 func (n *Namespace) used(q *Quota, l Limit) int64 {
 	var sum int64
 	for i := range n.Used {
-		if u := &n.Used[i]; u.Family == l.Family && q.selects(u.Scope) {
+		if u := &n.Used[i]; u.Family == l.Family && q.Counts(u.Scope) {
 			sum += l.Dimension.of(u.Charge)
 		}
 	}

@@ -54,7 +54,8 @@ type Quota struct {
 	Limits  []Limit
 }
 
-func (q *Quota) selects(s Scope) bool { return q.Selects == nil || q.Selects(s) }
+// Counts reports whether pods of a scope count against the quota.
+func (q *Quota) Counts(s Scope) bool { return q.Selects == nil || q.Selects(s) }
 
 // same reports whether two quotas are known to limit the same. Functions cannot be compared, so a
 // quota with scopes is never known to.
@@ -68,17 +69,17 @@ func (n *Namespace) check(own *Entry, s Scope, asked func(family string) Charge)
 	var worst, unproven *QuotaError
 	for i := range n.Quotas {
 		q := &n.Quotas[i]
-		if !q.selects(s) {
+		if !q.Counts(s) {
 			continue
 		}
-		unreadable := slices.IndexFunc(n.Unreadable, func(e *Entry) bool { return e != own && q.selects(e.Scope) })
+		unreadable := slices.IndexFunc(n.Unreadable, func(e *Entry) bool { return e != own && q.Counts(e.Scope) })
 		for _, l := range q.Limits {
 			ask := l.Dimension.of(asked(l.Family))
 			if ask == 0 {
 				continue // as in the API server, a quota holds only what a pod asks for
 			}
 			used := n.used(q, l)
-			if own != nil && q.selects(own.Scope) {
+			if own != nil && q.Counts(own.Scope) {
 				used -= l.Dimension.of(own.total(l.Family))
 			}
 			e := &QuotaError{Namespace: n.Name, Quota: q.Name, Limit: l, Used: used, Asked: ask}

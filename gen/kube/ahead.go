@@ -5,7 +5,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -42,8 +41,8 @@ func (f *Feed) settled(uid types.UID) bool {
 // ended asks the API server for a pod that the watch has not shown, and tells of its end if it is gone.
 func (f *Feed) ended(ctx context.Context, pod *corev1.Pod) bool {
 	now, err := f.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) && (err != nil || now.UID == pod.UID) {
-		return false // it is there, or nobody knows: asked again
+	if !IsGone(now, err, pod.UID) {
+		return false
 	}
 	f.feeding.Lock()
 	defer f.feeding.Unlock()

@@ -6,6 +6,5 @@ import corev1 "k8s.io/api/core/v1"
 // reported on it. Kubelet sets status.startTime only once it has admitted or rejected a pod, and so after
 // its devices are allocated; and it does not say for which pod it allocates.
 func InGate(pod *corev1.Pod) bool {
-	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return pod.Spec.NodeName != "" && !terminal && pod.Status.StartTime == nil && Recorded(pod)
+	return pod.Spec.NodeName != "" && !IsTerminal(pod) && pod.Status.StartTime == nil && Recorded(pod)
 }

@@ -180,7 +180,7 @@ func TestScopes(t *testing.T) {
 			named, allBut := strings.CutPrefix(test.want, "!")
 			for name, pod := range pods {
 				want := strings.Contains(";"+named+";", ";"+name+";") != allBut
-				if got := truth.Selects == nil || truth.Selects(kube.Scope(pod)); got != want {
+				if got := truth.Counts(kube.Scope(pod)); got != want {
 					t.Errorf("pod %q is selected: %t, want %t", name, got, want)
 				}
 			}

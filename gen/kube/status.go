@@ -16,7 +16,7 @@ const allContainersRestarting = corev1.PodConditionType("AllContainersRestarting
 // pod when it is used, so the pod must not change meanwhile.
 func Status(pod *corev1.Pod) phase.Status {
 	s := phase.Status{
-		Terminal: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		Terminal: IsTerminal(pod),
 		Deleting: pod.DeletionTimestamp != nil,
 		State:    func(position int) phase.State { return state(pod, position) },
 	}

@@ -23,7 +23,7 @@ func (a *Allocator) Drift(pods []corev1.Pod, entries []kubelet.Entry) Drift {
 	live := map[string]*corev1.Pod{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if !kube.IsTerminal(pod) {
 			live[string(pod.UID)] = pod
 		}
 	}

@@ -47,8 +47,7 @@ func (t turn) describe() string {
 
 // pending reports whether kubelet may yet allocate for a pod on its node.
 func pending(pod *corev1.Pod) bool {
-	terminal := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	return !terminal && pod.Status.StartTime == nil
+	return !kube.IsTerminal(pod) && pod.Status.StartTime == nil
 }
 
 // Awaited reports whether kubelet may yet ask for devices for one of the pods.

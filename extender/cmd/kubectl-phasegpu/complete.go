@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // completion completes an argument, or the value of a flag, as far as toComplete goes.
@@ -110,7 +112,7 @@ func (s *session) pods(most int) completion {
 // location describes where a pod is.
 func location(pod *corev1.Pod) string {
 	switch {
-	case ended(pod):
+	case kube.IsTerminal(pod):
 		return "ended"
 	case pod.Spec.NodeName == "":
 		return "waits for a node"

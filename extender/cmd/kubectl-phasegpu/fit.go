@@ -11,6 +11,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 const fitUsage = `Places pods one after the other, in the order of the files, and says for each the node and devices,
@@ -68,7 +69,7 @@ func fitCommand(s session) *cobra.Command {
 		}
 		result := fit.NewReport(cluster)
 		for _, pod := range set.Pods {
-			if pod.Spec.NodeName != "" || ended(pod.Pod) || cluster.Nodes() == 0 {
+			if pod.Spec.NodeName != "" || kube.IsTerminal(pod.Pod) || cluster.Nodes() == 0 {
 				continue
 			}
 			if err := result.Place(pod.Pod, pod.Title()); err != nil {
@@ -110,8 +111,4 @@ func (o *options) fitInput(ctx context.Context, nodeFiles []string) (set, state 
 		return nil, nil, fmt.Errorf("%w (give --nodes FILE instead)", err)
 	}
 	return set, state, nil
-}
-
-func ended(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -86,7 +86,7 @@ func situationOf(ctx context.Context, from source, name, system string) (*situat
 		return nil, err
 	}
 	w := &situation{pod: pod}
-	if pod.Spec.NodeName != "" || ended(pod) || !kube.Asks(&pod.Spec) {
+	if pod.Spec.NodeName != "" || kube.IsTerminal(pod) || !kube.Asks(&pod.Spec) {
 		return w, nil
 	}
 	answered := make(chan struct{})

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -281,7 +280,7 @@ func (b *Binder) withdraw(uid string) {
 func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bound bool, err error) {
 	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
 	switch {
-	case isGone(pod, err, args.PodUID):
+	case kube.IsGone(pod, err, args.PodUID):
 		return false, errGone
 	case err != nil:
 		return false, err
@@ -297,7 +296,3 @@ var (
 	errStopped = errors.New("the extender is shutting down")
 	errGone    = errors.New("the pod is gone")
 )
-
-func isGone(pod *corev1.Pod, err error, uid types.UID) bool {
-	return apierrors.IsNotFound(err) || err == nil && pod.UID != uid
-}

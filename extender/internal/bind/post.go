@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // callTimeout bounds one call to the API server. One that takes longer has an unknown outcome.
@@ -34,15 +34,16 @@ func (b *Binder) post(binding *corev1.Binding) error {
 		if err == nil {
 			return nil
 		}
-		verdict := judge(err)
-		if verdict == refused && !unknown {
+		outcome := kube.WriteOutcome(err)
+		refused := outcome == kube.Refused || outcome == kube.Gone
+		if refused && !unknown {
 			return err
 		}
 		call, cancel = context.WithTimeout(ctx, callTimeout)
 		pod, readErr := pods.Get(call, binding.Name, metav1.GetOptions{})
 		cancel()
 		switch {
-		case isGone(pod, readErr, binding.UID):
+		case kube.IsGone(pod, readErr, binding.UID):
 			return fmt.Errorf("%w: %w", errGone, err)
 		case readErr != nil:
 			b.Log.Warn("binding not resolved", zap.String("pod", binding.Namespace+"/"+binding.Name), zap.String("node", binding.Target.Name), zap.Error(err), zap.NamedError("read", readErr))
@@ -50,7 +51,7 @@ func (b *Binder) post(binding *corev1.Binding) error {
 			return nil
 		case pod.Spec.NodeName != "":
 			return fmt.Errorf("is bound to node %s already: %w", pod.Spec.NodeName, err)
-		case verdict == refused, verdict == contested && !stored(err), pod.DeletionTimestamp != nil:
+		case refused, outcome == kube.Conflict, pod.DeletionTimestamp != nil:
 			return err
 		}
 		unknown = true
@@ -65,39 +66,4 @@ func (b *Binder) post(binding *corev1.Binding) error {
 			return errors.Join(errStopped, err)
 		}
 	}
-}
-
-type verdict int
-
-const (
-	unsure    verdict = iota // the write may have been carried out, now or later
-	contested                // the pod was not as the write needs it
-	refused                  // the write was not carried out
-)
-
-func judge(err error) verdict {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return unsure // the connection broke, or the call took too long
-	}
-	switch code := status.Status().Code; {
-	case code == 409:
-		return contested
-	case code == 408 || code == 429 || code >= 500 || code < 400:
-		return unsure
-	default:
-		return refused
-	}
-}
-
-// stored reports whether a conflict is really trouble between the API server and its storage, which the
-// binding endpoint reports as a conflict too (kubernetes/pkg/registry/core/pod/storage, assignPod). Such
-// a write may yet be carried out.
-func stored(err error) bool {
-	for _, word := range []string{"etcdserver:", "context ", "rpc error", "connection "} {
-		if strings.Contains(err.Error(), word) {
-			return true
-		}
-	}
-	return false
 }

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // slow is how long the watch may take to show a binding before the API server is asked.
@@ -46,7 +48,7 @@ func (b *Binder) settle(ctx context.Context) {
 			call, cancel := context.WithTimeout(ctx, callTimeout)
 			pod, err := b.Pods.Pods(namespace).Get(call, name, metav1.GetOptions{})
 			cancel()
-			if isGone(pod, err, types.UID(p.UID)) {
+			if kube.IsGone(pod, err, types.UID(p.UID)) {
 				b.Log.Info("pod was deleted before the watch showed it bound", zap.String("pod", p.Name), zap.String("node", state.Node))
 				b.withdraw(p.UID)
 			}

@@ -3,14 +3,11 @@ package requeue
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -18,6 +15,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
 // Nudger patches pods so that kube-scheduler tries them again. An update of an unscheduled pod that changes
@@ -68,7 +66,7 @@ func (n *Nudger) work(ctx context.Context) {
 			return
 		}
 		err := n.patch(ctx, one)
-		result := judge(err)
+		result := resultOf(err)
 		n.Done(one.uid, result)
 		switch result {
 		case "failed":
@@ -84,33 +82,19 @@ func (n *Nudger) work(ctx context.Context) {
 	}
 }
 
-// judge says what became of a nudge. A conflict is none with the UID, which is answered as invalid: others
-// wrote to the pod all the while, and the next try may find it quiet.
-func judge(err error) (result string) {
-	var status apierrors.APIStatus
-	switch {
-	case err == nil:
+// resultOf returns what became of a nudge. After a conflict it is tried again: the patch names no resourceVersion, so
+// others wrote to the pod all the while.
+func resultOf(err error) string {
+	switch kube.WriteOutcome(err) {
+	case kube.Done:
 		return "nudged"
-	case apierrors.IsNotFound(err) || isOfAnother(err):
+	case kube.Gone:
 		return "gone"
-	case !errors.As(err, &status):
-		return "failed" // the connection broke, or the call took too long
-	}
-	switch code := status.Status().Code; {
-	case code == 408 || code == 409 || code == 429 || code >= 500 || code < 400:
-		return "failed"
-	default:
+	case kube.Refused:
 		return "refused"
+	default:
+		return "failed"
 	}
-}
-
-// isOfAnother reports whether a write was refused because the name is another pod's now.
-func isOfAnother(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func (n *Nudger) patch(ctx context.Context, one nudge) error {

@@ -3,10 +3,8 @@ package decide
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,28 +53,4 @@ func (a API) Annotate(ctx context.Context, pod *corev1.Pod, key, value string) e
 	}
 	_, err = a.Core.Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
 	return err
-}
-
-// verdict is what an error says of a write.
-type verdict int
-
-const (
-	open      verdict = iota // it may have been carried out, or yet be
-	contested                // the pod was not as the write needs it
-	refused                  // it was not carried out, and will not be
-)
-
-func judge(err error) verdict {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return open // the connection broke, or the call took too long
-	}
-	switch code := status.Status().Code; {
-	case code == 409:
-		return contested
-	case code == 408 || code == 429 || code >= 500 || code < 400:
-		return open
-	default:
-		return refused
-	}
 }

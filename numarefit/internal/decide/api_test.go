@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -54,20 +52,5 @@ func TestRequestsToTheAPIServer(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
-	}
-}
-
-func TestJudge(t *testing.T) {
-	for code, want := range map[int32]verdict{
-		400: refused, 403: refused, 404: refused, 408: open, 409: contested, 422: refused, 429: open, 500: open,
-		503: open, 504: open,
-	} {
-		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: code}}
-		if got := judge(err); got != want {
-			t.Errorf("%d is %v, want %v", code, got, want)
-		}
-	}
-	if got := judge(errBroken); got != open {
-		t.Errorf("a broken connection is %v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/phasegpu/phasegpu/gen/kube"
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
@@ -70,11 +71,11 @@ func (d *Decider) Refit(ctx context.Context, r *refit.Request) Outcome {
 			return answered(o.Pod, r, &decision)
 		}
 		o.Refusal = failed("recording the devices of pod "+name(r), err)
-		verdict := judge(err)
-		if verdict == refused {
+		outcome := kube.WriteOutcome(err)
+		if outcome == kube.Refused || outcome == kube.Gone {
 			break
 		}
-		if verdict == contested {
+		if outcome == kube.Conflict {
 			o.Refusal.Reason = refit.Conflict
 		} else {
 			sent = append(sent, write{&decision, o.Pod.ResourceVersion})

@@ -57,7 +57,7 @@ func blocked(n *ledger.Namespace, scope ledger.Scope, charges map[string]ledger.
 	}
 	for i := range n.Quotas {
 		q := &n.Quotas[i]
-		if q.Selects != nil && !q.Selects(scope) {
+		if !q.Counts(scope) {
 			continue
 		}
 		for j := range q.Limits {

@@ -158,7 +158,7 @@ func (s *State) eachLimit(namespace string, f func(limit, *ledger.Quota, ledger.
 // with scopes selects it, so it counts.
 func (s *State) counts(uid string, q *ledger.Quota, l ledger.Limit, charge device.Amount) int64 {
 	switch p, ok := s.pods[uid]; {
-	case ok && q.Selects != nil && !q.Selects(p.Scope):
+	case ok && !q.Counts(p.Scope):
 		return 0
 	case l.Dimension == ledger.Cores:
 		return charge.Cores

@@ -48,7 +48,7 @@ func (q *query) shortages(charges map[string]ledger.Charge) []Shortage {
 		quota := &n.Quotas[i]
 		lines := uses[:len(quota.Limits)]
 		uses = uses[len(quota.Limits):]
-		if quota.Selects != nil && !quota.Selects(scope) {
+		if !quota.Counts(scope) {
 			continue
 		}
 		for _, use := range lines {
@@ -80,15 +80,11 @@ func (q *query) shortage(
 	s.Missing = max(0, s.Used+s.Asked-s.Max)
 	s.RaiseBy = (s.Missing + block - 1) / block
 	s.RaiseTo = s.Max/block + s.RaiseBy
-	at := slices.IndexFunc(n.Unreadable, func(e *ledger.Entry) bool { return selects(quota, e) })
+	at := slices.IndexFunc(n.Unreadable, func(e *ledger.Entry) bool { return quota.Counts(e.Scope) })
 	if at >= 0 && s.Unreadable == "" {
 		s.Unreadable = fmt.Sprintf("%v: %s", &n.Unreadable[at].Pod, n.Unreadable[at].Problem)
 	}
 	return s, s.Missing > 0 || s.Unreadable != ""
-}
-
-func selects(quota *ledger.Quota, e *ledger.Entry) bool {
-	return quota.Selects == nil || quota.Selects(e.Scope)
 }
 
 // holdQuotas adds who holds what is used of quotas.
@@ -101,7 +97,7 @@ func (q *query) holdQuotas(short []Shortage) {
 		s := &short[i]
 		var counted []*ledger.Entry
 		for _, e := range all {
-			if e.Namespace == s.quota.Namespace && selects(s.quota, e) {
+			if e.Namespace == s.quota.Namespace && s.quota.Counts(e.Scope) {
 				counted = append(counted, e)
 			}
 		}

@@ -106,7 +106,7 @@ func Explain(q Question) *Report {
 	case !kube.Asks(&pod.Spec):
 		r.State = NoDevices
 		r.note("it asks for no device, so phasegpu has no say in where it goes: see kubectl describe pod")
-	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+	case kube.IsTerminal(pod):
 		r.State = Ended
 		r.ended()
 	case pod.Spec.NodeName != "":
