@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -94,7 +93,7 @@ func connect(o *options) (kubernetes.Interface, error) {
 type extender struct {
 	book      *ledger.Book
 	gate      *gate.Gate
-	refused   *requeue.Refused
+	refused   *requeue.Queue
 	filter    *filter.Filter
 	preempt   *preempt.Preempt
 	nominated *nominated.Set
@@ -114,21 +113,10 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 	})
 	core := client.CoreV1()
 
-	// The gate tells of room and the wake-up asks for it; the one that is made first is told of the other.
-	var refused atomic.Pointer[requeue.Refused]
-	e.gate = gate.New(time.Now, func(node string) { refused.Load().Released(node, "") })
-	nudger := requeue.NewNudger(core, time.Now, func(uid, result string) {
-		e.metrics.Nudged(result)
-		if result == "gone" || result == "refused" {
-			e.refused.Unclaimed(uid)
-		}
-	}, log)
-	e.nominated = &nominated.Set{
-		Defaults: o.defaults, Booked: func(uid string) bool { return e.book.Pod(uid) != nil },
-		Ended: func(node string) { refused.Load().Released(node, "") },
-	}
-	e.refused = requeue.New(e.book, e.nominated, e.gate.Room, nudger.Nudge, time.Now, log)
-	refused.Store(e.refused)
+	e.refused = requeue.New(e.book, e.metrics, time.Now, log)
+	e.gate = gate.New(time.Now, e.refused.NodeFreed)
+	e.nominated = nominated.New(o.defaults, e.book, e.refused)
+	nudger := requeue.NewNudger(core, time.Now, e.refused, log)
 
 	recent := filter.NewRecent(remembered)
 	e.filter = &filter.Filter{
@@ -158,7 +146,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
 	go e.nominated.Run(ctx, client)
-	go e.refused.Run(ctx)
+	go e.refused.Run(ctx, e.gate, e.nominated, nudger)
 	go nudger.Run(ctx)
 	go e.binder.Run(ctx)
 	go e.lead.Run(ctx, client)
@@ -192,7 +180,7 @@ func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delt
 		e.gate.Observe(new)
 	}
 	e.nominated.Bound(string(pod.UID), new)
-	e.refused.Forget(string(pod.UID))
+	e.refused.Remove(string(pod.UID))
 	if d.Changed && e.lead.Leads() {
 		e.notices.Observed(before, new, d, e.book.Pod(string(pod.UID)), e.book.Node(pod.Spec.NodeName))
 	}
@@ -226,7 +214,7 @@ func (e *extender) catchUp(ctx context.Context) error {
 	}
 	changed, err := e.feed.Relist(ctx, func(pod *corev1.Pod) {
 		e.gate.Observe(pod)
-		e.refused.Forget(string(pod.UID))
+		e.refused.Remove(string(pod.UID))
 	})
 	for _, d := range changed {
 		e.refused.Observe(d)

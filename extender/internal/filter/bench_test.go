@@ -18,8 +18,6 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
-	"github.com/phasegpu/phasegpu/extender/internal/nominated"
-	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/gen/baseline"
@@ -149,7 +147,7 @@ func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
 		Book: book, Gate: gate.New(time.Now, func(string) {}), Recent: filter.NewRecent(16), Metrics: discard{},
-		Queue: requeue.New(book, (*nominated.Set)(nil), func(string) int { return 8 }, func(*podrequest.Request) {}, time.Now, zap.NewNop()),
+		Queue: requeue.New(book, nil, time.Now, zap.NewNop()),
 	}
 	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
 }

@@ -1,7 +1,7 @@
-// Package nominated knows what pods are going to hold of nodes to which kube-scheduler has nominated them: others were
-// evicted for them, and kube-scheduler keeps for them what it sees, which is not the devices. So the extender does.
+// Package nominated knows what pods will reserve on nodes to which kube-scheduler has nominated them. It has evicted
+// others for them, and keeps for them what it sees, which is not the devices: those the extender keeps.
 //
-// That a pod is nominated is a fact about it (status.nominatedNodeName, no spec.nodeName), which a watch shows.
+// That a pod is nominated is a fact about it (status.nominatedNodeName and no spec.nodeName), which a watch shows.
 package nominated
 
 import (
@@ -17,21 +17,38 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Set is the pods that are nominated, and the bound ones that are being deleted, for whose end they wait. It may be
-// nil, for nobody.
+// Book tells whether the ledger holds a pod: then its binding is on its way.
+type Book interface {
+	Pod(uid string) *ledger.Entry
+}
+
+// Observer takes that a pod's nomination to a node has ended.
+type Observer interface {
+	NodeFreed(node string)
+}
+
+// Set is the nominated pods, and the bound ones that are being deleted, for whose end they wait. A nil Set is empty.
 type Set struct {
-	Defaults podrequest.Defaults
-	Booked   func(uid string) bool // whether the books hold the pod: its binding is on its way
-	Ended    func(node string)     // told when nobody keeps something of a node any more who did
+	defaults podrequest.Defaults
+	book     Book
+	observer Observer
 
 	mu     sync.RWMutex
 	pods   map[string]*podrequest.Request // by UID
 	ending map[string]bool                // by UID
 	synced func() bool
+}
+
+// New returns an empty set. The observer may be nil.
+func New(d podrequest.Defaults, book Book, observer Observer) *Set {
+	return &Set{
+		defaults: d, book: book, observer: observer, pods: map[string]*podrequest.Request{}, ending: map[string]bool{},
+	}
 }
 
 // Run watches until ctx ends.
@@ -42,59 +59,63 @@ func (s *Set) Run(ctx context.Context, client kubernetes.Interface) {
 		).String()
 	})
 	// It cannot fail: the informer has not begun.
-	told, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.Observe(object.(*corev1.Pod)) },
 		UpdateFunc: func(_, object any) { s.Observe(object.(*corev1.Pod)) },
 		DeleteFunc: func(object any) {
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
 			}
-			s.forget(string(object.(*corev1.Pod).UID))
+			s.remove(string(object.(*corev1.Pod).UID))
 		},
 	})
 	s.mu.Lock()
-	s.synced = told.HasSynced
+	s.synced = registration.HasSynced
 	s.mu.Unlock()
 	informer.RunWithContext(ctx)
 }
 
-// Synced reports whether all who were nominated when Run began are known.
+// Synced reports whether all pods that were nominated when Run began are known.
 func (s *Set) Synced() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.synced != nil && s.synced()
 }
 
-// Observe is told of a pod: whether it is nominated, it says itself.
+// Observe takes a pod, nominated or no longer.
 func (s *Set) Observe(pod *corev1.Pod) {
-	p, err := podrequest.Parse(pod, s.Defaults)
-	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || kube.Status(pod).Terminal {
-		s.forget(string(pod.UID)) // of a pod that cannot be read its own Filter tells
+	p, err := podrequest.Parse(pod, s.defaults)
+	if err != nil || !p.Devices || p.Nominated == "" || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil ||
+		kube.IsTerminal(pod) {
+		s.remove(string(pod.UID)) // what cannot be parsed its own Filter reports
 		return
 	}
 	s.mu.Lock()
 	before := s.pods[p.UID]
-	if s.pods == nil {
-		s.pods = map[string]*podrequest.Request{}
-	}
 	s.pods[p.UID] = p
 	s.mu.Unlock()
 	if before != nil && before.Nominated != p.Nominated {
-		s.Ended(before.Nominated)
+		s.freed(before)
 	}
 }
 
-func (s *Set) forget(uid string) {
+func (s *Set) remove(uid string) {
 	s.mu.Lock()
 	before := s.pods[uid]
 	delete(s.pods, uid)
 	s.mu.Unlock()
 	if before != nil {
-		s.Ended(before.Nominated)
+		s.freed(before)
 	}
 }
 
-// Bound is told what the watch shows of a bound pod with devices; new is nil when it is gone.
+func (s *Set) freed(before *podrequest.Request) {
+	if s.observer != nil {
+		s.observer.NodeFreed(before.Nominated)
+	}
+}
+
+// Bound takes what the watch shows of a bound pod with devices; new is nil when it is gone.
 func (s *Set) Bound(uid string, new *corev1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,9 +123,6 @@ func (s *Set) Bound(uid string, new *corev1.Pod) {
 	case new == nil:
 		delete(s.ending, uid)
 	case new.DeletionTimestamp != nil:
-		if s.ending == nil {
-			s.ending = map[string]bool{}
-		}
 		s.ending[uid] = true
 	}
 }
@@ -119,10 +137,10 @@ func (s *Set) Has(uid string) bool {
 	return s.pods[uid] != nil
 }
 
-// Before returns the claims of those who come before a pod.
+// Before returns the claims of the nominated pods ahead of a pod.
 func (s *Set) Before(p *podrequest.Request) Claims { return s.From(p.Priority).Before(p) }
 
-// From returns the claims of all who are of a priority or a higher one.
+// From returns the claims of all nominated pods of a priority or a higher one.
 func (s *Set) From(priority int32) Claims {
 	if s == nil {
 		return Claims{}
@@ -131,16 +149,13 @@ func (s *Set) From(priority int32) Claims {
 	defer s.mu.RUnlock()
 	var c Claims
 	for uid, q := range s.pods {
-		if q.Priority < priority || s.Booked(uid) {
+		if q.Priority < priority || s.book.Pod(uid) != nil {
 			continue
 		}
 		if c.pods == nil {
 			c.pods = map[string][]*podrequest.Request{}
 		}
 		c.pods[q.Nominated] = append(c.pods[q.Nominated], q)
-	}
-	if c.pods == nil {
-		return c
 	}
 	for _, pods := range c.pods {
 		slices.SortFunc(pods, func(a, b *podrequest.Request) int {

@@ -45,6 +45,24 @@ func hold(uid string, mib int64) ledger.Pod {
 	}}
 }
 
+// books hold pods of these UIDs.
+type books []string
+
+func (b books) Pod(uid string) *ledger.Entry {
+	if slices.Contains(b, uid) {
+		return &ledger.Entry{}
+	}
+	return nil
+}
+
+type freed []string
+
+func (f *freed) NodeFreed(node string) { *f = append(*f, node) }
+
+type freedLater chan string
+
+func (f freedLater) NodeFreed(node string) { f <- node }
+
 // What is left of a card of 24576 MiB for a pod p of priority 100.
 func TestClaims(t *testing.T) {
 	for _, test := range []struct {
@@ -87,7 +105,7 @@ func TestClaims(t *testing.T) {
 			for _, h := range test.held {
 				book.Observe(h)
 			}
-			s := &Set{Booked: func(uid string) bool { return uid == "booked" }, Ended: func(string) {}}
+			s := New(podrequest.Defaults{}, books{"booked"}, nil)
 			for _, q := range test.nominated {
 				s.Observe(q)
 			}
@@ -121,7 +139,7 @@ func TestNoClaims(t *testing.T) {
 	if none.Before(p).View(&placement.Scratch{}, v) != v {
 		t.Error("without a set, another view")
 	}
-	s := &Set{Booked: func(string) bool { return false }}
+	s := New(podrequest.Defaults{}, books{}, nil)
 	s.Observe(pod("q", 200, "unknown", 1, 1))
 	if s.Before(p).View(&placement.Scratch{}, nil) != nil {
 		t.Error("of an unknown node, a view")
@@ -133,7 +151,7 @@ func TestNoClaims(t *testing.T) {
 
 // Two of the same priority that were nominated to one node after they were read: one of them comes first, not both or none.
 func TestNominatedSinceItWasRead(t *testing.T) {
-	s := &Set{Booked: func(string) bool { return false }}
+	s := New(podrequest.Defaults{}, books{}, nil)
 	for _, uid := range []string{"a", "b"} {
 		s.Observe(pod(uid, 100, "n", 1, 1))
 	}
@@ -148,10 +166,10 @@ func TestNominatedSinceItWasRead(t *testing.T) {
 	}
 }
 
-// Who waits is told when a claim ends: the pod has its node, is gone, or was nominated to another; and only then.
+// The observer learns that a claim ends: the pod has its node, is gone, or was nominated to another; and only then.
 func TestEnds(t *testing.T) {
-	var ended []string
-	s := &Set{Booked: func(string) bool { return false }, Ended: func(node string) { ended = append(ended, node) }}
+	var ended freed
+	s := New(podrequest.Defaults{}, books{}, &ended)
 	s.Observe(pod("q", 200, "a", 1, 1))
 	s.Observe(pod("q", 200, "a", 1, 1))
 	if len(ended) > 0 {
@@ -162,8 +180,8 @@ func TestEnds(t *testing.T) {
 	bound.Spec.NodeName = "b"
 	s.Observe(bound)
 	s.Observe(pod("r", 200, "c", 1, 1))
-	s.forget("r")
-	s.forget("r")
+	s.remove("r")
+	s.remove("r")
 	deleted, cleared, plain, unreadable := pod("s", 200, "d", 1, 1), pod("s", 200, "", 1, 1), pod("s", 200, "d", 1, 1), pod("s", 200, "d", 1, 1)
 	failed := pod("s", 200, "d", 1, 1)
 	failed.Status.Phase = corev1.PodFailed // which leaves the rest of the status as it is
@@ -200,8 +218,8 @@ func TestRun(t *testing.T) {
 		watching <- struct{}{}
 		return true, w, err
 	})
-	ended := make(chan string, 100)
-	s := &Set{Booked: func(string) bool { return false }, Ended: func(node string) { ended <- node }}
+	ended := make(freedLater, 100)
+	s := New(podrequest.Defaults{}, books{}, ended)
 	if s.Synced() {
 		t.Error("synced before it began")
 	}
@@ -230,6 +248,6 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s ended", node)
 		}
 	case <-ctx.Done():
-		t.Fatal("its end is not told")
+		t.Fatal("the end of its nomination is not observed")
 	}
 }

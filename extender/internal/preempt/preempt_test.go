@@ -196,7 +196,7 @@ func TestNominated(t *testing.T) {
 	} {
 		other := gpu("other", 0, 16000)
 		other.Spec.Priority, other.Status.NominatedNodeName = &test.priority, "kept"
-		f.Preempt.Nominated = &nominated.Set{Booked: func(string) bool { return false }, Ended: func(string) {}}
+		f.Preempt.Nominated = nominated.New(podrequest.Defaults{}, f.book, nil)
 		f.Preempt.Nominated.Observe(other)
 		if diff := cmp.Diff(test.want, f.ask(t, gpu("p", 0, 20000), given)); diff != "" {
 			t.Errorf("priority %d: %s", test.priority, diff)

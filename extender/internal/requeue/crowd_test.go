@@ -17,37 +17,37 @@ import (
 
 // crowd is a shop whose nodes are full, and so many pods that were refused on all of them. Each node holds
 // ten pods of 1000 MiB, "h<node>-<k>".
-func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*shop, []string, map[string]*podrequest.Request) {
+func crowd(tb testing.TB, nodes, pods int, mib func(i int) int64) (*fixture, []string, map[string]*podrequest.Request) {
 	tb.Helper()
 	var names []string
 	for i := range nodes {
 		names = append(names, fmt.Sprint("n", i))
 	}
-	s := newShop(names...)
-	s.after = func(time.Duration, func()) {}
+	f := newFixture(names...)
+	f.after = func(time.Duration, func()) {}
 	for n, node := range names {
 		for k := range 10 {
-			s.hold(fmt.Sprintf("h%d-%d", n, k), node, 1000)
+			f.hold(fmt.Sprintf("h%d-%d", n, k), node, 1000)
 		}
 	}
 	all := map[string]*podrequest.Request{}
 	for i := range pods {
 		p := wants(fmt.Sprint("p", i), mib(i))
 		all[p.Name] = p
-		s.refuse(p, names...)
+		f.refuse(p, names...)
 	}
-	return s, names, all
+	return f, names, all
 }
 
 // settle has everything answered that was nudged, as kube-scheduler would: each pod is tried again and, if it
 // fits, bound. It returns who was nudged.
-func (s *shop) settle(all map[string]*podrequest.Request, nodes []string) (nudged []string) {
-	for s.run() || len(s.nudged) > 0 {
-		now := s.nudged
-		s.nudged = nil
+func (f *fixture) settle(all map[string]*podrequest.Request, nodes []string) (nudged []string) {
+	for f.run() || len(f.nudged) > 0 {
+		now := f.nudged
+		f.nudged = nil
 		nudged = append(nudged, now...)
 		for _, name := range now {
-			s.try(all[name], nodes)
+			f.try(all[name], nodes)
 		}
 	}
 	return nudged
@@ -58,30 +58,30 @@ func (s *shop) settle(all map[string]*podrequest.Request, nodes []string) (nudge
 // nobody else is nudged for its room.
 func TestCrowd(t *testing.T) {
 	const nodes, pods = 50, 10_000
-	s, names, all := crowd(t, nodes, pods, func(i int) int64 { return []int64{2000, 3000}[i%2] })
+	f, names, all := crowd(t, nodes, pods, func(i int) int64 { return []int64{2000, 3000}[i%2] })
 	total := 0
 	for n := range nodes {
-		s.leave(fmt.Sprintf("h%d-0", n)) // 1000 MiB: too little for anybody
-		if got := s.settle(all, names); got != nil {
+		f.leave(fmt.Sprintf("h%d-0", n)) // 1000 MiB: too little for anybody
+		if got := f.settle(all, names); got != nil {
 			t.Fatalf("%v nudged, and nobody fits", got)
 		}
-		s.leave(fmt.Sprintf("h%d-1", n)) // 2000 MiB: room for one of the smaller
-		s.run()
+		f.leave(fmt.Sprintf("h%d-1", n)) // 2000 MiB: room for one of the smaller
+		f.run()
 		for range 3 { // others say that something was released there, before the pod has answered
-			s.Released(names[n], "")
-			s.run()
+			f.NodeFreed(names[n])
+			f.run()
 		}
-		if len(s.nudged) != 1 {
-			t.Fatalf("%d pods nudged for room for one", len(s.nudged))
+		if len(f.nudged) != 1 {
+			t.Fatalf("%d pods nudged for room for one", len(f.nudged))
 		}
-		got := s.settle(all, names)
-		if len(got) != 1 || s.book.Pod(got[0]) == nil {
+		got := f.settle(all, names)
+		if len(got) != 1 || f.book.Pod(got[0]) == nil {
 			t.Fatalf("%v nudged for room for one", got)
 		}
 		total += len(got)
 	}
-	if total != nodes || s.Waiting() != pods-nodes {
-		t.Errorf("%d nudges, and %d pods wait, of %d pods and room for %d", total, s.Waiting(), pods, nodes)
+	if total != nodes || f.Waiting() != pods-nodes {
+		t.Errorf("%d nudges, and %d pods wait, of %d pods and room for %d", total, f.Waiting(), pods, nodes)
 	}
 }
 
@@ -92,45 +92,45 @@ func TestCrowdAtRandom(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewSource(seed))
-	s, names, all := crowd(t, nodes, pods, func(int) int64 { return int64(1000 * (1 + r.Intn(3))) })
+	f, names, all := crowd(t, nodes, pods, func(int) int64 { return int64(1000 * (1 + r.Intn(3))) })
 	holders := r.Perm(nodes * 10)
 	open := map[string]bool{}
 	for len(holders) > 0 || len(open) > 0 {
 		switch {
 		case len(holders) > 0 && r.Intn(3) > 0:
-			s.leave(fmt.Sprintf("h%d-%d", holders[0]/10, holders[0]%10))
+			f.leave(fmt.Sprintf("h%d-%d", holders[0]/10, holders[0]%10))
 			holders = holders[1:]
 		default:
 			for name := range open {
 				delete(open, name)
 				// Where it was nudged for, if that is free still: elsewhere it would take another's room.
-				s.try(all[name], append([]string{s.claims[name].node}, names...))
+				f.try(all[name], append([]string{f.Queue.nudged[name].node}, names...))
 				break
 			}
 		}
-		s.run()
-		for _, name := range s.nudged {
+		f.run()
+		for _, name := range f.nudged {
 			if open[name] {
 				t.Fatalf("%s is nudged again before it has answered", name)
 			}
 			open[name] = true
 		}
-		s.nudged = nil
+		f.nudged = nil
 		want, free := int64(0), int64(0)
 		for name := range open {
 			want += all[name].Charges["NVIDIA"].MemoryMiB
 		}
 		for _, n := range names {
-			free += 10000 - s.book.Node(n).Held[0].MemoryMiB
+			free += 10000 - f.book.Node(n).Held[0].MemoryMiB
 		}
 		if want > free {
 			t.Fatalf("pods of %d MiB are nudged for %d MiB", want, free)
 		}
 	}
-	for _, p := range s.pods {
+	for _, p := range f.refused {
 		for _, n := range names {
-			if fits(p.pod, s.book.Node(n)) {
-				t.Fatalf("%s waits and fits on %s", p.pod.Name, n)
+			if fits(p.Request, f.book.Node(n)) {
+				t.Fatalf("%s waits and fits on %s", p.Name, n)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func TestCrowdAtRandom(t *testing.T) {
 // What pods of a namespace write into their annotations, the extender need not remember: neither much of it in
 // all, nor for long.
 func TestHugeSelectorsAreBounded(t *testing.T) {
-	s := newShop("n")
-	s.hold("h", "n", 10000)
+	f := newFixture("n")
+	f.hold("h", "n", 10000)
 	huge := func(name string) *podrequest.Request {
 		p := wants(name, 1000)
 		p.Placement.Selector.UseUUIDs = []string{string(make([]byte, 1<<18))}
@@ -149,24 +149,24 @@ func TestHugeSelectorsAreBounded(t *testing.T) {
 	}
 	before := heap()
 	for i := range 2000 { // half a gigabyte
-		s.refuse(huge(fmt.Sprint("huge", i)), "n")
+		f.refuse(huge(fmt.Sprint("huge", i)), "n")
 	}
-	if used := heap() - before; used > 2*MostText {
+	if used := heap() - before; used > 2*MaxSelectorBytes {
 		t.Errorf("%d MiB are used for pods with huge selectors", used>>20)
 	}
-	if s.Waiting() != MostText>>18 {
-		t.Errorf("%d wait", s.Waiting())
+	if f.Waiting() != MaxSelectorBytes>>18 {
+		t.Errorf("%d wait", f.Waiting())
 	}
-	s.refuse(wants("ordinary", 1000), "n")
+	f.refuse(wants("ordinary", 1000), "n")
 	for i := range 2000 {
-		s.Forget(fmt.Sprint("huge", i))
+		f.Remove(fmt.Sprint("huge", i))
 	}
-	s.refuse(huge("later"), "n")
-	if s.Waiting() != 2 || s.text != 1<<18 {
-		t.Errorf("%d wait, with %d bytes of selectors", s.Waiting(), s.text)
+	f.refuse(huge("later"), "n")
+	if f.Waiting() != 2 || f.selectorBytes != 1<<18 {
+		t.Errorf("%d wait, with %d bytes of selectors", f.Waiting(), f.selectorBytes)
 	}
-	s.leave("h")
-	s.want(t, "ordinary")
+	f.leave("h")
+	f.want(t, "ordinary")
 }
 
 func heap() int64 {
@@ -180,23 +180,23 @@ func heap() int64 {
 // ends after so many tries.
 func TestPassIsBounded(t *testing.T) {
 	const nodes, pods = 2000, 200
-	s, _, _ := crowd(t, nodes, pods, func(i int) int64 { return int64(2000 + i) })
-	s.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 1 << 40}}})
-	s.Released("", "ns")
-	if tries := s.pass(); tries != Tries || s.nudged != nil {
-		t.Errorf("%d placements tried, want %d and no more; nudged %v", tries, Tries, s.nudged)
+	f, _, _ := crowd(t, nodes, pods, func(i int) int64 { return int64(2000 + i) })
+	f.quota(1 << 40)
+	f.free("", "ns")
+	if tries := f.pass(); tries != MaxTries || f.nudged != nil {
+		t.Errorf("%d placements tried, want %d and no more; nudged %v", tries, MaxTries, f.nudged)
 	}
 }
 
 // Pods of one kind do not each try what one of them has tried.
-func TestKindsAreTriedOnce(t *testing.T) {
+func TestGroupsAreTriedOnce(t *testing.T) {
 	const nodes, pods = 20, 1000
-	s, _, _ := crowd(t, nodes, pods, func(i int) int64 { return int64(2000 + i%3) })
+	f, _, _ := crowd(t, nodes, pods, func(i int) int64 { return int64(2000 + i%3) })
 	for n := range nodes {
-		s.Released(fmt.Sprint("n", n), "")
+		f.NodeFreed(fmt.Sprint("n", n))
 	}
-	if tries := s.pass(); tries != nodes*3 || s.nudged != nil {
-		t.Errorf("%d placements tried, want %d; nudged %v", tries, nodes*3, s.nudged)
+	if tries := f.pass(); tries != nodes*3 || f.nudged != nil {
+		t.Errorf("%d placements tried, want %d; nudged %v", tries, nodes*3, f.nudged)
 	}
 }
 
@@ -204,16 +204,16 @@ func TestKindsAreTriedOnce(t *testing.T) {
 // 1,000 nodes.
 func BenchmarkPass(b *testing.B) {
 	for _, pods := range []int{1000, 10_000} {
-		s, names, _ := crowd(b, 1000, pods, func(i int) int64 { return int64(2000 + i%7) })
+		f, names, _ := crowd(b, 1000, pods, func(i int) int64 { return int64(2000 + i%7) })
 		for what, release := range map[string]func(){
-			"node":      func() { s.Released(names[7], "") },
-			"namespace": func() { s.Released("", "ns") },
+			"node":      func() { f.NodeFreed(names[7]) },
+			"namespace": func() { f.free("", "ns") },
 		} {
 			b.Run(fmt.Sprintf("%s/pods=%d", what, pods), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					release()
-					if !s.run() || s.nudged != nil {
+					if !f.run() || f.nudged != nil {
 						b.Fatal("somebody fits, or no pass was due")
 					}
 				}
@@ -223,12 +223,12 @@ func BenchmarkPass(b *testing.B) {
 }
 
 // try is a Filter and a Bind of a pod on the nodes.
-func (s *shop) try(p *podrequest.Request, nodes []string) {
-	mark := s.FilterStarts()
+func (f *fixture) try(p *podrequest.Request, nodes []string) {
+	mark := f.FilterStarts()
 	for _, n := range nodes {
 		facts := p.Ledger
 		facts.Node = n
-		_, _, err := s.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
+		_, _, err := f.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
 			var scratch placement.Scratch
 			if _, refusal := nodefit.Fit(&scratch, p, v, "", nil); refusal.Refused() {
 				return nil, errors.New(refusal.Reason)
@@ -236,10 +236,10 @@ func (s *shop) try(p *podrequest.Request, nodes []string) {
 			return scratch.Allocation(), nil
 		})
 		if err == nil {
-			s.FilterEnds(mark, p, nil)
-			s.Forget(p.UID) // the watch shows it bound
+			f.FilterEnds(mark, p, nil)
+			f.Remove(p.UID) // the watch shows it bound
 			return
 		}
 	}
-	s.FilterEnds(mark, p, nodes)
+	f.FilterEnds(mark, p, nodes)
 }

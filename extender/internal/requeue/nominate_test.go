@@ -35,89 +35,89 @@ func read(t *testing.T, pod *corev1.Pod) *podrequest.Request {
 }
 
 // filter is Filter's own look at a node, which remembers a pod that it refuses.
-func (s *shop) filter(t *testing.T, p *podrequest.Request, node string) bool {
+func (f *fixture) filter(t *testing.T, p *podrequest.Request, node string) bool {
 	t.Helper()
-	mark := s.FilterStarts()
-	if fits(p, s.kept.Before(p).View(&placement.Scratch{}, s.book.Node(node))) {
-		s.FilterEnds(mark, p, nil)
+	mark := f.FilterStarts()
+	if fits(p, f.kept.Before(p).View(&placement.Scratch{}, f.book.Node(node))) {
+		f.FilterEnds(mark, p, nil)
 		return true
 	}
-	s.FilterEnds(mark, p, []string{node})
+	f.FilterEnds(mark, p, []string{node})
 	return false
 }
 
 // Room that is kept for a nominated pod wakes that pod and nobody behind it, until it is kept no more: Filter would
 // refuse whoever else is woken, who would be woken again for it, and so on.
 func TestKeptRoomWakesNobodyElse(t *testing.T) {
-	s := newShop("n")
-	s.hold("h", "n", 9000)
+	f := newFixture("n")
+	f.hold("h", "n", 9000)
 	low := wants("low", 6000)
-	s.refuse(low, "n")
+	f.refuse(low, "n")
 	first := nominatedPod("first", "", 6000)
-	s.refuse(read(t, first), "n") // before it was nominated
-	s.kept.Observe(nominatedPod("first", "n", 6000))
-	s.leave("h")
-	s.want(t, "first")
+	f.refuse(read(t, first), "n") // before it was nominated
+	f.kept.Observe(nominatedPod("first", "n", 6000))
+	f.leave("h")
+	f.want(t, "first")
 	for range 3 { // as with every event that has kube-scheduler look again
-		if s.filter(t, low, "n") {
+		if f.filter(t, low, "n") {
 			t.Fatal("it takes the room that is kept")
 		}
-		s.want(t)
+		f.want(t)
 	}
 	// What is left beside it is not kept.
-	s.refuse(wants("small", 4000), "n")
-	s.hold("x", "n", 1)
-	s.leave("x")
-	s.want(t)
-	s.hold("first", "n", 6000) // its binding
-	s.Forget("first")
-	s.kept.Observe(func() *corev1.Pod { p := nominatedPod("first", "n", 6000); p.Spec.NodeName = "n"; return p }())
-	s.want(t, "small")
-	s.leave("first")
-	s.want(t, "low")
+	f.refuse(wants("small", 4000), "n")
+	f.hold("x", "n", 1)
+	f.leave("x")
+	f.want(t)
+	f.hold("first", "n", 6000) // its binding
+	f.Remove("first")
+	f.kept.Observe(func() *corev1.Pod { p := nominatedPod("first", "n", 6000); p.Spec.NodeName = "n"; return p }())
+	f.want(t, "small")
+	f.leave("first")
+	f.want(t, "low")
 }
 
 // Of pods that are alike and of the same priority the nominated one is woken, although the other waits for longer and
 // has no room; and the other when the nomination is taken back.
 func TestNominatedAmongItsLikes(t *testing.T) {
-	s := newShop("n")
-	s.hold("h", "n", 9000)
-	s.refuse(read(t, nominatedPod("older", "", 6000)), "n")
-	s.refuse(read(t, nominatedPod("nominated", "", 6000)), "n")
-	s.kept.Observe(nominatedPod("nominated", "n", 6000))
-	s.leave("h")
-	s.want(t, "nominated")
-	s.Unclaimed("nominated") // it is deleted, say
-	s.want(t)
-	s.kept.Observe(nominatedPod("nominated", "", 6000))
-	s.want(t, "older")
+	f := newFixture("n")
+	f.hold("h", "n", 9000)
+	f.refuse(read(t, nominatedPod("older", "", 6000)), "n")
+	f.refuse(read(t, nominatedPod("nominated", "", 6000)), "n")
+	f.kept.Observe(nominatedPod("nominated", "n", 6000))
+	f.leave("h")
+	f.want(t, "nominated")
+	f.NudgeDone("nominated", resultGone) // it is deleted, say
+	f.want(t)
+	f.kept.Observe(nominatedPod("nominated", "", 6000))
+	f.want(t, "older")
 }
 
 // Two that were nominated to one node, with room for one.
 func TestTwoNominatedToOneNode(t *testing.T) {
-	s := newShop("n")
-	s.hold("h", "n", 9000)
+	f := newFixture("n")
+	f.hold("h", "n", 9000)
 	for _, name := range []string{"b", "a"} {
-		s.refuse(read(t, nominatedPod(name, "", 6000)), "n")
-		s.kept.Observe(nominatedPod(name, "n", 6000))
+		f.refuse(read(t, nominatedPod(name, "", 6000)), "n")
+		f.kept.Observe(nominatedPod(name, "n", 6000))
 	}
-	s.leave("h")
-	s.want(t, "a")
-	if !s.filter(t, read(t, nominatedPod("a", "n", 6000)), "n") || s.filter(t, read(t, nominatedPod("b", "n", 6000)), "n") {
+	f.leave("h")
+	f.want(t, "a")
+	if !f.filter(t, read(t, nominatedPod("a", "n", 6000)), "n") || f.filter(t, read(t, nominatedPod("b", "n", 6000)), "n") {
 		t.Error("Filter decides otherwise")
 	}
-	s.want(t)
+	f.want(t)
 }
 
 // One that was nominated when it was refused and is no more: those who never were are not taken for its likes.
 func TestNominatedNoMore(t *testing.T) {
-	s := newShop("n")
-	s.hold("h", "n", 9000)
-	s.refuse(read(t, nominatedPod("a", "n", 11000)), "n")
-	s.refuse(read(t, nominatedPod("b", "", 6000)), "n")
-	s.kept.Observe(nominatedPod("c", "n", 6000))
-	s.leave("h")
-	s.want(t)
+	f := newFixture("n")
+	f.hold("h", "n", 9000)
+	f.refuse(read(t, nominatedPod("a", "n", 11000)), "n")
+	f.refuse(read(t, nominatedPod("b", "", 6000)), "n")
+	f.kept.Observe(nominatedPod("c", "n", 6000))
+	f.leave("h")
+	f.want(t)
 }
 
 // As after a large job has had as many evicted: what is known of the nominated is not known once for each of them.
@@ -127,16 +127,16 @@ func TestManyNominated(t *testing.T) {
 	for i := range nodes {
 		nodes[i] = fmt.Sprint("n", i)
 	}
-	s := newShop(nodes...)
+	f := newFixture(nodes...)
 	for i, node := range nodes {
-		s.hold(fmt.Sprint("h", i), node, 9000)
-		s.refuse(read(t, nominatedPod(fmt.Sprint("p", i), "", 6000)), nodes...)
-		s.kept.Observe(nominatedPod(fmt.Sprint("p", i), node, 6000))
+		f.hold(fmt.Sprint("h", i), node, 9000)
+		f.refuse(read(t, nominatedPod(fmt.Sprint("p", i), "", 6000)), nodes...)
+		f.kept.Observe(nominatedPod(fmt.Sprint("p", i), node, 6000))
 	}
-	s.leave("h7")
+	f.leave("h7")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	s.want(t, "p7")
+	f.want(t, "p7")
 	runtime.ReadMemStats(&after)
 	if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > 20 {
 		t.Errorf("a pass over %d nominated pods took %d MiB", many, n)

@@ -18,35 +18,44 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Nudger patches pods so that kube-scheduler tries them again. An update of an unscheduled pod that changes
-// nothing it schedules by is an event of kind TargetPod/Update, for which kube-scheduler 1.37 moves a
-// pod that an extender refused out of the unschedulable pods, and which it remembers for a pod that is
-// being scheduled right now (pkg/scheduler/backend/queue, Update).
-type Nudger struct {
-	Pods corev1client.PodsGetter
-	Now  func() time.Time
-	// Done is told how each nudge ended: "nudged", "gone", "refused" (for good) or "failed" (it is tried
-	// again). It is called by several goroutines.
-	Done func(uid, result string)
-	Log  *zap.Logger
+// The results of nudges. A failed one is tried again.
+const (
+	resultNudged  = "nudged"
+	resultGone    = "gone"
+	resultRefused = "refused"
+	resultFailed  = "failed"
+)
 
-	queue workqueue.TypedRateLimitingInterface[nudge]
+// Results takes the result of each nudge, from several goroutines.
+type Results interface {
+	NudgeDone(uid, result string)
+}
+
+// Nudger patches pods so that kube-scheduler tries them again. An update of an unscheduled pod that changes nothing it
+// schedules by is an event of kind TargetPod/Update, for which kube-scheduler 1.37 moves a pod that an extender refused
+// out of the unschedulable pods, and which it remembers for a pod that is being scheduled right now
+// (pkg/scheduler/backend/queue, Update).
+type Nudger struct {
+	pods    corev1client.PodsGetter
+	now     func() time.Time
+	results Results
+	log     *zap.Logger
+	queue   workqueue.TypedRateLimitingInterface[nudge]
 }
 
 type nudge struct{ namespace, name, uid string }
 
-// workers is how many nudges are under way at once: one that the API server is slow to answer must not hold
-// up the others.
+// workers is how many nudges are under way at once, so that a slow answer does not hold up the others.
 const workers = 8
 
-// NewNudger returns a nudger. Run must be running.
-func NewNudger(pods corev1client.PodsGetter, now func() time.Time, done func(uid, result string), log *zap.Logger) *Nudger {
+// NewNudger returns a nudger. Run nudges.
+func NewNudger(pods corev1client.PodsGetter, now func() time.Time, results Results, log *zap.Logger) *Nudger {
 	limit := workqueue.NewTypedItemExponentialFailureRateLimiter[nudge](20*time.Millisecond, 10*time.Second)
-	return &Nudger{Pods: pods, Now: now, Done: done, Log: log, queue: workqueue.NewTypedRateLimitingQueue(limit)}
+	return &Nudger{pods: pods, now: now, results: results, log: log, queue: workqueue.NewTypedRateLimitingQueue(limit)}
 }
 
-// Nudge has the pod nudged soon, once however often it is asked for meanwhile.
-func (n *Nudger) Nudge(p *podrequest.Request) { n.queue.Add(nudge{p.Namespace, p.Name, p.UID}) }
+// Nudge has the pod nudged soon; further calls until then change nothing.
+func (n *Nudger) Nudge(r *podrequest.Request) { n.queue.Add(nudge{r.Namespace, r.Name, r.UID}) }
 
 // Run nudges until the context ends.
 func (n *Nudger) Run(ctx context.Context) {
@@ -67,13 +76,14 @@ func (n *Nudger) work(ctx context.Context) {
 		}
 		err := n.patch(ctx, one)
 		result := resultOf(err)
-		n.Done(one.uid, result)
+		n.results.NudgeDone(one.uid, result)
+		pod := zap.String("pod", one.namespace+"/"+one.name)
 		switch result {
-		case "failed":
-			n.Log.Warn("nudge failed, trying again", zap.String("pod", one.namespace+"/"+one.name), zap.Error(err))
+		case resultFailed:
+			n.log.Warn("nudge failed, trying again", pod, zap.Error(err))
 			n.queue.AddRateLimited(one)
-		case "refused":
-			n.Log.Warn("nudge refused: the pod waits for kube-scheduler's flush", zap.String("pod", one.namespace+"/"+one.name), zap.Error(err))
+		case resultRefused:
+			n.log.Warn("nudge refused: the pod waits for kube-scheduler's flush", pod, zap.Error(err))
 			n.queue.Forget(one)
 		default:
 			n.queue.Forget(one)
@@ -87,13 +97,13 @@ func (n *Nudger) work(ctx context.Context) {
 func resultOf(err error) string {
 	switch kube.WriteOutcome(err) {
 	case kube.Done:
-		return "nudged"
+		return resultNudged
 	case kube.Gone:
-		return "gone"
+		return resultGone
 	case kube.Refused:
-		return "refused"
+		return resultRefused
 	default:
-		return "failed"
+		return resultFailed
 	}
 }
 
@@ -102,11 +112,11 @@ func (n *Nudger) patch(ctx context.Context, one nudge) error {
 	defer cancel()
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":         one.uid, // of another pod of that name it cannot be changed
-		"annotations": map[string]string{wire.NudgeAnnotation: strconv.FormatInt(n.Now().UnixMilli(), 10)},
+		"annotations": map[string]string{wire.NudgeAnnotation: strconv.FormatInt(n.now().UnixMilli(), 10)},
 	}})
 	if err != nil {
 		return err
 	}
-	_, err = n.Pods.Pods(one.namespace).Patch(ctx, one.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = n.pods.Pods(one.namespace).Patch(ctx, one.name, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }

@@ -20,11 +20,18 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
+// recorded are results of nudges: "uid result".
+type recorded chan string
+
+func (r recorded) NudgeDone(uid, result string) { r <- uid + " " + result }
+
 func answer(code int) []byte {
 	if code == http.StatusOK {
 		return []byte(`{"kind":"Pod","apiVersion":"v1"}`)
 	}
-	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code)}
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code),
+	}
 	switch code {
 	case http.StatusNotFound:
 		status.Reason = metav1.StatusReasonNotFound
@@ -32,7 +39,9 @@ func answer(code int) []byte {
 		status.Reason = metav1.StatusReasonConflict
 	case http.StatusUnprocessableEntity:
 		status.Reason = metav1.StatusReasonInvalid
-		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"}}}
+		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Type: metav1.CauseTypeFieldValueInvalid, Field: "metadata.uid"},
+		}}
 	}
 	body, _ := json.Marshal(status)
 	return body
@@ -70,8 +79,9 @@ func TestNudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			results := make(chan string, 10)
-			n := NewNudger(client.CoreV1(), func() time.Time { return time.UnixMilli(1700000000123) }, func(uid, r string) { results <- uid + " " + r }, zap.NewNop())
+			results := make(recorded, 10)
+			now := func() time.Time { return time.UnixMilli(1700000000123) }
+			n := NewNudger(client.CoreV1(), now, results, zap.NewNop())
 			p := &podrequest.Request{Namespace: "ns", Name: "p", UID: "u"}
 			n.Nudge(p)
 			n.Nudge(p) // once is enough
@@ -87,7 +97,8 @@ func TestNudge(t *testing.T) {
 			<-ended
 			close(requests)
 			for r := range requests {
-				want := `PATCH /api/v1/namespaces/ns/pods/p application/merge-patch+json {"metadata":{"annotations":{"phasegpu.io/nudge":"1700000000123"},"uid":"u"}}`
+				want := `PATCH /api/v1/namespaces/ns/pods/p application/merge-patch+json ` +
+					`{"metadata":{"annotations":{"phasegpu.io/nudge":"1700000000123"},"uid":"u"}}`
 				if diff := cmp.Diff(want, r); diff != "" {
 					t.Error(diff)
 				}
@@ -115,8 +126,8 @@ func TestSlowNudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := make(chan string, 100)
-	n := NewNudger(client.CoreV1(), time.Now, func(uid, r string) { results <- uid + " " + r }, zap.NewNop())
+	results := make(recorded, 100)
+	n := NewNudger(client.CoreV1(), time.Now, results, zap.NewNop())
 	n.Nudge(&podrequest.Request{Namespace: "ns", Name: "slow", UID: "slow"})
 	for i := range 20 {
 		n.Nudge(&podrequest.Request{Namespace: "ns", Name: fmt.Sprint("p", i), UID: fmt.Sprint("p", i)})

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
@@ -15,246 +14,224 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
-// pass nudges, in order of priority and then of waiting time, the pods that fit into what was released,
-// each beside those nudged before it, in this pass or another, of which it is not known yet whether they have
-// taken their room: a release that has room for one pod wakes one, not thousands, and so do a thousand
-// releases of a little each. It returns how many placements it tried.
-func (r *Refused) pass() (tries int) {
-	r.mu.Lock()
-	r.forgetStale()
-	what := r.dirty
-	r.dirty = release{}
-	waiting := slices.Collect(maps.Values(r.pods))
-	claims := slices.Collect(maps.Values(r.claims))
-	t := trial{Refused: r, names: r.nodes.all(), nodes: map[string]*ledger.View{}, room: map[string]int{}, kept: map[int32]nominated.Claims{}, kinds: map[kind]*memo{}, taken: map[scope]map[string]ledger.Charge{}, short: map[string]bool{}}
-	released := set{}
-	for node := range what.nodes {
-		if id, ok := r.nodes.ids[node]; ok {
-			released = released.with(id)
-		}
-	}
-	r.mu.Unlock()
+// pass is one look at the refused pods. It computes with the ledger as it would be if the pods nudged so far, in this
+// pass or an earlier one, had been placed: a release that has room for one pod nudges one, not thousands, and so do a
+// thousand releases of a little each.
+type pass struct {
+	*Queue
+	gates     Gates
+	nominated Nominated
+	names     []string // of nodes, by number
+	scratch   placement.Scratch
+	tries     int
 
-	slices.SortFunc(claims, func(a, b *claim) int { return cmp.Compare(a.pod.UID, b.pod.UID) })
-	for _, c := range claims {
-		t.keep(c)
-	}
-	slices.SortFunc(waiting, func(a, b *refused) int {
-		return cmp.Or(cmp.Compare(b.pod.Priority, a.pod.Priority), a.since.Compare(b.since), cmp.Compare(a.pod.UID, b.pod.UID))
-	})
-	chosen := map[*refused]string{} // the node that each would go to
-	for _, p := range waiting {
-		on := released
-		if what.namespaces[p.pod.Namespace] {
-			on = nil
-		}
-		if node := t.fits(p, on); node != "" {
-			chosen[p] = node
-		}
-	}
-	for _, p := range waiting {
-		if node, ok := chosen[p]; ok && r.claim(p, node, t.short[p.pod.Namespace]) {
-			r.nudge(p.pod)
-		}
-	}
-	return t.tries
+	nodes  map[string]*ledger.View    // with what the pods placed in this pass reserve
+	room   map[string]int             // of gates, by node
+	ahead  map[int32]nominated.Claims // by priority
+	groups map[group]*findings
+
+	placed    int // pods in this pass
+	charged   map[scope]map[string]ledger.Charge
+	overQuota map[string]bool // namespaces whose quota had no room for a pod
 }
 
-// claim takes a pod out of those that wait, unless it has been back meanwhile, and notes what others were
-// passed over for: a node, and also its namespace if that has no room for all.
-func (r *Refused) claim(p *refused, node string, short bool) bool {
-	uid := p.pod.UID
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pods[uid] != p {
-		return false
-	}
-	r.drop(uid)
-	c := &claim{refused: p, node: node, short: short}
-	r.claims[uid] = c
-	r.after(Claim, func() { r.lapse(c) })
-	return true
-}
-
-// trial is the books as they would be if the pods nudged so far had been placed.
-type trial struct {
-	*Refused
-	names   []string // of nodes, by number
-	scratch placement.Scratch
-	nodes   map[string]*ledger.View // copies with Held of their own
-	room    map[string]int
-	tries   int
-	kept    map[int32]nominated.Claims // by priority, from which on
-	kinds   map[kind]*memo
-	takes   int
-	taken   map[scope]map[string]ledger.Charge
-	short   map[string]bool // namespaces whose quotas had no room for a pod
-}
-
-// scope is where a quota is charged. Quotas may tell pods apart by more than the namespace.
+// scope is where a quota is charged: quotas may select pods by more than the namespace.
 type scope struct {
 	namespace string
 	ledger.Scope
 }
 
-// claims returns the claims of those who come before a pod. What is kept for one of them that was nudged counts twice
-// until it is bound, of which its watch tells.
-func (t *trial) claims(p *podrequest.Request) nominated.Claims {
-	kept, known := t.kept[p.Priority]
-	if !known {
-		kept = t.nominated.From(p.Priority)
-		t.kept[p.Priority] = kept
-	}
-	return kept.Before(p)
-}
-
-// before is the same for pods before whom the same nominated ones come.
-type before struct {
-	priority int32
-	uid      string // of a pod that is nominated itself, or was when it was refused
-}
-
-func (t *trial) beforeWhom(p *podrequest.Request) before {
-	at := before{priority: p.Priority}
-	if p.Nominated != "" || t.nominated.Has(p.UID) {
-		at.uid = p.UID
-	}
-	return at
-}
-
-// kind is the same for pods that fit the same nodes and are charged to the same quotas.
-type kind struct {
+// group is the same for pods that fit the same nodes and are charged to the same quotas.
+type group struct {
 	scope
-	shape string
-	before
+	shape    string
+	priority int32
+	uid      string // of a pod that is nominated itself, or was when it was refused, "" for others
 }
 
-// memo is what is known of a kind of pods, so that not each of thousands needs be tried. Room only becomes less
-// during a trial.
-type memo struct {
-	no      set  // nodes on which they do not fit
-	over    bool // their quotas have no room
-	checked int  // takes when they had, and one more
+// findings are what is known of a group, so that not each of thousands of pods is tried. Room only shrinks in a pass.
+type findings struct {
+	not       set  // nodes on which they do not fit
+	overQuota bool // their quotas have no room
+	checked   int  // one more than the pods that were placed when their quotas had room
 }
 
-func scopeOf(p *podrequest.Request) scope { return scope{p.Namespace, p.Ledger.Scope} }
+// pass nudges the pods that fit into what was freed: highest priority first, then those that wait longest. It returns
+// how many placements it tried.
+func (q *Queue) pass(gates Gates, queued Nominated, nudges Nudges) (tries int) {
+	p := pass{
+		Queue: q, gates: gates, nominated: queued,
+		nodes: map[string]*ledger.View{}, room: map[string]int{}, ahead: map[int32]nominated.Claims{},
+		groups: map[group]*findings{}, charged: map[scope]map[string]ledger.Charge{}, overQuota: map[string]bool{},
+	}
+	q.mu.Lock()
+	q.dropStale()
+	freedNow := q.freed
+	q.freed = freed{}
+	waiting, earlier := slices.Collect(maps.Values(q.refused)), slices.Collect(maps.Values(q.nudged))
+	p.names = q.nodes.names
+	nodes := set{}
+	for node := range freedNow.nodes {
+		if id, ok := q.nodes.ids[node]; ok {
+			nodes = nodes.with(id)
+		}
+	}
+	q.mu.Unlock()
 
-// keep takes for a nudged pod the room that it was nudged for.
-func (t *trial) keep(c *claim) {
-	defer t.survive(c.pod)
-	if t.book.Pod(c.pod.UID) == nil && !t.place(c.pod, c.node) { // the books have it already, or its room is gone
-		t.fits(c.refused, nil)
+	slices.SortFunc(earlier, func(a, b *nudged) int { return cmp.Compare(a.UID, b.UID) })
+	for _, n := range earlier {
+		p.holdRoom(n)
+	}
+	slices.SortFunc(waiting, func(a, b *refused) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.since.Compare(b.since), cmp.Compare(a.UID, b.UID))
+	})
+	chosen := map[*refused]string{} // by pod: its node
+	for _, r := range waiting {
+		on := nodes
+		if freedNow.namespaces[r.Namespace] {
+			on = nil
+		}
+		if node := p.findNode(r, on); node != "" {
+			chosen[r] = node
+		}
+	}
+	for _, r := range waiting {
+		if node, ok := chosen[r]; ok && q.moveToNudged(r, node, p.overQuota[r.Namespace]) {
+			nudges.Nudge(r.Request)
+		}
+	}
+	return p.tries
+}
+
+// moveToNudged moves a pod from those that wait to those that are nudged, unless it has been back meanwhile.
+func (q *Queue) moveToNudged(r *refused, node string, overQuota bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.refused[r.UID] != r {
+		return false
+	}
+	q.drop(r.UID)
+	n := &nudged{refused: r, node: node, overQuota: overQuota}
+	q.nudged[r.UID] = n
+	q.after(HoldRoom, func() { q.lapse(n) })
+	return true
+}
+
+// holdRoom places a pod that was nudged earlier where it was nudged for, or elsewhere if that room is gone.
+func (p *pass) holdRoom(n *nudged) {
+	defer p.recoverPod(n.Request)
+	if p.book.Pod(n.UID) == nil && !p.place(n.Request, n.node) { // else the ledger has it already
+		p.findNode(n.refused, nil)
 	}
 }
 
-// survive, deferred, has a panic over one pod cost that pod its nudge, and not the others theirs or the process its
-// life. It is not tried again before it has been refused again.
-func (t *trial) survive(p *podrequest.Request) {
+// recoverPod, deferred, has a panic over a pod cost that pod its nudge, and not the process or other pods. The pod is
+// tried again once it has been refused again.
+func (p *pass) recoverPod(r *podrequest.Request) {
 	if cause := recover(); cause != nil {
-		t.log.Error("panic: the pod waits for kube-scheduler's flush", zap.Stringer("pod", p), zap.Any("panic", cause), zap.Stack("stack"))
-		t.Forget(p.UID)
+		p.log.Error("panic: the pod waits for kube-scheduler's flush",
+			zap.Stringer("pod", r), zap.Any("panic", cause), zap.Stack("stack"))
+		p.Remove(r.UID)
 	}
 }
 
-// fits tries a pod on those of the nodes that refused it, or on all that did if nodes is nil, and takes what it
-// would hold. It returns the node, "" for none.
-func (t *trial) fits(p *refused, nodes set) string {
-	defer t.survive(p.pod)
-	k := kind{scopeOf(p.pod), p.pod.Shape, t.beforeWhom(p.pod)}
-	m := t.kinds[k]
-	if m == nil {
-		m = &memo{}
-		t.kinds[k] = m
+// findNode places a pod on one of the nodes that refused it, of those in on unless that is nil, and returns the node, ""
+// for none.
+func (p *pass) findNode(r *refused, on set) string {
+	defer p.recoverPod(r.Request)
+	known := p.findings(r.Request)
+	if r.ChargesKnown && !known.overQuota && known.checked != p.placed+1 {
+		over := nodefit.CheckQuota(r.Request, p)
+		known.overQuota, known.checked = over.Refused(), p.placed+1
 	}
-	if p.pod.ChargesKnown && !m.over && m.checked != t.takes+1 {
-		over := nodefit.CheckQuota(p.pod, t)
-		m.over, m.checked = over.Refused(), t.takes+1
+	if known.overQuota {
+		return ""
 	}
-	if m.over {
-		return "" // on whatever node
-	}
-	for id := range p.nodes.pick(nodes, m.no) {
-		if t.tries >= Tries {
+	for id := range r.nodes.members(on, known.not) {
+		if p.tries >= MaxTries {
 			return ""
 		}
-		if t.place(p.pod, t.names[id]) {
-			return t.names[id]
+		if p.place(r.Request, p.names[id]) {
+			return p.names[id]
 		}
-		m.no = m.no.with(id)
+		known.not = known.not.with(id)
 	}
 	return ""
 }
 
-// place has a pod take its place on a node, if it fits there.
-func (t *trial) place(p *podrequest.Request, node string) bool {
-	t.tries++
-	v := t.view(node)
-	// What is kept is decided by the books alone, as in Filter.
-	v = nominated.Beside(v, t.claims(p).Of(&t.scratch, t.book.Node(node)))
+func (p *pass) findings(r *podrequest.Request) *findings {
+	g := group{scope: scope{r.Namespace, r.Ledger.Scope}, shape: r.Shape, priority: r.Priority}
+	if r.Nominated != "" || p.nominated.Has(r.UID) {
+		g.uid = r.UID
+	}
+	known := p.groups[g]
+	if known == nil {
+		known = &findings{}
+		p.groups[g] = known
+	}
+	return known
+}
+
+// place places a pod on a node, if it fits there.
+func (p *pass) place(r *podrequest.Request, node string) bool {
+	p.tries++
+	v, known := p.nodes[node]
+	if !known {
+		v = p.book.Node(node)
+		p.nodes[node], p.room[node] = v, p.gates.Room(node)
+	}
 	gate := ""
-	if t.room[node] <= 0 {
+	if p.room[node] <= 0 {
 		gate = "full"
 	}
-	if _, refusal := nodefit.Fit(&t.scratch, p, v, gate, t); refusal.Refused() {
+	// What nominated pods reserve is computed from the ledger alone, as in Filter. One that was nudged counts twice until
+	// it is bound.
+	claims := p.aheadOf(r).Of(&p.scratch, p.book.Node(node))
+	if _, refusal := nodefit.Fit(&p.scratch, r, nominated.Beside(v, claims), gate, p); refusal.Refused() {
 		return false
 	}
-	t.take(p, node)
+	reserved, err := r.Placement.Classes.Reserved(p.scratch.Allocation(), 0)
+	if err != nil {
+		return false // an allocation that fits has none
+	}
+	p.placed++
+	p.room[node]--
+	p.nodes[node] = nominated.Beside(v, []nominated.Claim{{Pod: r, Peak: reserved}})
+	s := scope{r.Namespace, r.Ledger.Scope}
+	if p.charged[s] == nil {
+		p.charged[s] = map[string]ledger.Charge{}
+	}
+	for family, charge := range reserved.Charges() {
+		if sum, err := p.charged[s][family].Add(charge); err == nil { // CheckQuota has added it up before
+			p.charged[s][family] = sum
+		}
+	}
 	return true
 }
 
-func (t *trial) view(node string) *ledger.View {
-	if v, ok := t.nodes[node]; ok {
-		return v
+// aheadOf returns the nominated pods ahead of a pod.
+func (p *pass) aheadOf(r *podrequest.Request) nominated.Claims {
+	ahead, known := p.ahead[r.Priority]
+	if !known {
+		ahead = p.nominated.From(r.Priority)
+		p.ahead[r.Priority] = ahead
 	}
-	v := t.book.Node(node)
-	if v != nil {
-		mine := *v
-		mine.Held = slices.Clone(v.Held)
-		v = &mine
-	}
-	t.nodes[node], t.room[node] = v, t.Refused.room(node)
-	return v
+	return ahead.Before(r)
 }
 
-// CheckQuota implements nodefit.Quotas: it adds what the pods nudged before are charged in the same scope.
-func (t *trial) CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error {
+// CheckQuota implements nodefit.Quotas: it adds what the pods placed in this pass are charged in the same scope.
+func (p *pass) CheckQuota(namespace, uid string, s ledger.Scope, charges map[string]ledger.Charge) error {
 	sum := map[string]ledger.Charge{}
 	for family, c := range charges {
-		total, err := c.Add(t.taken[scope{namespace, s}][family])
+		total, err := c.Add(p.charged[scope{namespace, s}][family])
 		if err != nil {
 			return err
 		}
 		sum[family] = total
 	}
-	err := t.book.CheckQuota(namespace, uid, s, sum)
+	err := p.book.CheckQuota(namespace, uid, s, sum)
 	if err != nil {
-		t.short[namespace] = true
+		p.overQuota[namespace] = true
 	}
 	return err
-}
-
-// take has a pod that fits on a node hold its place there, and its charges.
-func (t *trial) take(p *podrequest.Request, node string) {
-	reserved, err := p.Placement.Classes.Reserved(t.scratch.Allocation(), 0)
-	if err != nil {
-		return // an allocation that fits has none
-	}
-	t.takes++
-	t.room[node]--
-	s := scopeOf(p)
-	if t.taken[s] == nil {
-		t.taken[s] = map[string]ledger.Charge{}
-	}
-	for _, total := range reserved.Totals {
-		if sum, err := t.taken[s][total.Family].Add(total.Charge); err == nil { // CheckQuota has added it up before
-			t.taken[s][total.Family] = sum
-		}
-	}
-	v := t.nodes[node]
-	for _, h := range reserved.Devices {
-		i := slices.IndexFunc(v.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
-		if sum, err := v.Held[i].Add(h.Amount); err == nil {
-			v.Held[i] = device.Usage{Amount: sum, Exclusive: v.Held[i].Exclusive || h.Exclusive}
-		}
-	}
 }

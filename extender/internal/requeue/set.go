@@ -5,22 +5,21 @@ import (
 	"math/bits"
 )
 
-// names numbers node names, so that thousands of pods can each remember the nodes that refused them in
-// a bit per node.
-type names struct {
+// numbers numbers node names, so that thousands of pods can each remember the nodes that refused them in a bit per node.
+type numbers struct {
 	ids   map[string]int
-	names []string
+	names []string // by number; only appended to
 }
 
-// set is a set of numbered names.
+// set is a set of numbers.
 type set []uint64
 
-func (n *names) set(members []string) set {
+func (n *numbers) set(names []string) set {
 	if n.ids == nil {
 		n.ids = map[string]int{}
 	}
 	var s set
-	for _, name := range members {
+	for _, name := range names {
 		id, ok := n.ids[name]
 		if !ok {
 			id = len(n.names)
@@ -32,12 +31,7 @@ func (n *names) set(members []string) set {
 	return s
 }
 
-// all returns the names by number. It is not changed afterwards, only appended to.
-func (n *names) all() []string { return n.names }
-
-func (s set) has(id int) bool { return id/64 < len(s) && s[id/64]&(1<<(id%64)) != 0 }
-
-// with adds a number; s is not to be used any more.
+// with adds a number, in place where there is space.
 func (s set) with(id int) set {
 	for len(s) <= id/64 {
 		s = append(s, 0)
@@ -46,11 +40,8 @@ func (s set) with(id int) set {
 	return s
 }
 
-// members yields the numbers in the set, in order.
-func (s set) members(yield func(id int) bool) { s.pick(nil, nil)(yield) }
-
-// pick yields, in order, the numbers in the set that are also in one, unless that is nil, and not in the other.
-func (s set) pick(in, but set) iter.Seq[int] {
+// members yields, in order, the numbers that are also in one set, unless that is nil, and not in another.
+func (s set) members(in, but set) iter.Seq[int] {
 	return func(yield func(id int) bool) {
 		for word, w := range s {
 			if in != nil {

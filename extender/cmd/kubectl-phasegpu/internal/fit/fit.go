@@ -52,7 +52,7 @@ type Cluster struct {
 // else is lost by it.
 func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, p Policies, problem func(object string, err error)) *Cluster {
 	c := &Cluster{policies: p, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
-	c.kept.begin(p, func(uid string) bool { return c.pods[uid] != nil })
+	c.kept.begin(p, c.book)
 	position := map[string]int{}
 	for _, node := range nodes {
 		node, assumed := withAllocatable(node)
@@ -125,7 +125,7 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 		}
 		result.place(node, allocation)
 		c.held.add(node, pod)
-		c.kept.placed[uid(pod)] = true
+		c.kept.placed(pod, node)
 		return result, nil
 	}
 	result.Reasons = map[string]string{}

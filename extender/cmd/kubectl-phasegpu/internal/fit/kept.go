@@ -14,9 +14,8 @@ import (
 
 // kept is the room that is kept for nominated pods, as the extender keeps it.
 type kept struct {
-	set     nominated.Set
+	set     *nominated.Set
 	pods    map[string]*corev1.Pod // by UID: nominated, and without a node
-	placed  map[string]bool        // by UID: since placed
 	before  nominated.Claims       // of those who come before the pod that was asked about last
 	views   map[string]view        // by node: as it is for that pod
 	scratch placement.Scratch
@@ -25,12 +24,10 @@ type kept struct {
 // view is a node of the book, and as it is for a pod.
 type view struct{ book, pod *ledger.View }
 
-// begin is before anybody is observed. booked reports whether a pod is on a node, as far as that is known already.
-func (k *kept) begin(p Policies, booked func(uid string) bool) {
-	k.pods, k.placed = map[string]*corev1.Pod{}, map[string]bool{}
-	k.set.Defaults = podrequest.Defaults{NodePolicy: p.Node, DevicePolicy: p.Device, Release: p.Release}
-	k.set.Booked = func(uid string) bool { return k.placed[uid] || booked(uid) }
-	k.set.Ended = func(string) {} // nobody waits
+// begin empties it.
+func (k *kept) begin(p Policies, book *ledger.Book) {
+	k.pods = map[string]*corev1.Pod{}
+	k.set = nominated.New(podrequest.Defaults{NodePolicy: p.Node, DevicePolicy: p.Device, Release: p.Release}, book, nil)
 }
 
 // observe takes a pod without a node.
@@ -42,6 +39,13 @@ func (k *kept) observe(pod *corev1.Pod) {
 	named.UID = types.UID(uid(pod))
 	k.set.Observe(&named)
 	k.pods[uid(pod)] = &named
+}
+
+// placed takes that a pod, nominated or not, has a node now.
+func (k *kept) placed(pod *corev1.Pod, node string) {
+	bound := *pod
+	bound.UID, bound.Spec.NodeName = types.UID(uid(pod)), node
+	k.set.Observe(&bound)
 }
 
 // facing has views be those for a pod.
