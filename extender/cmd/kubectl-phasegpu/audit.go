@@ -13,10 +13,10 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 )
 
-const auditUsage = `Compares the books of the extenders, the leading one's and the others', with a recomputation from the
-pods, nodes and quotas that the API server has, and shows by device and namespace where they differ and
-which pods make the difference. While anything differs it looks again, for six seconds: what changes
-meanwhile is no drift. Nor is what is booked for pods whose Binding is on its way; it is shown apart.
+const auditUsage = `Compares the books of all extenders with a recomputation from the pods, nodes and quotas that the API server
+has, and shows by device and namespace where they differ and which pods make the difference. While anything
+differs it looks again, for six seconds: what changes meanwhile is no drift. Nor is what is booked for pods
+whose Binding is on its way; it is shown apart.
 
 Usage:
   kubectl phasegpu audit                            the extenders of the cluster
@@ -31,7 +31,7 @@ Exit codes: 0 the books are right, 1 they drift, 2 not all of them could be comp
 
 func auditCommand(s session) *cobra.Command {
 	o := newOptions(s, "audit", "compare the extenders' books with a recomputation", auditUsage)
-	ledger := o.String("ledger", "", "`URL`, file or - of an extender's /debug/ledger, instead of the cluster's extenders")
+	ledger := o.String("ledger", "", "`URL`, file or - of an extender's /debug/ledger, not the cluster's")
 	system := o.StringP("namespace", "n", "phasegpu-system", "`namespace` of the extenders")
 	return o.runs(func(ctx context.Context) (int, error) {
 		if _, err := o.check(*ledger); err != nil {

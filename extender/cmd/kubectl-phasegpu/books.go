@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -153,7 +152,7 @@ func decodeLedger(in io.Reader) (*ui.Ledger, error) {
 		return nil, fmt.Errorf("this is no extender's %s: %w", ledgerPath, err)
 	}
 	if l.Release == "" {
-		return nil, errors.New("this is no " + ledgerPath + " of an extender of this version: it names no release policy")
+		return nil, fmt.Errorf("this is no %s of an extender of this version: it names no release policy", ledgerPath)
 	}
 	return &l, nil
 }

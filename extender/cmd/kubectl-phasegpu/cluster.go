@@ -101,7 +101,8 @@ func (c *cluster) on(ctx context.Context, name string) (*corev1.Node, []corev1.P
 // onNodes selects the pods that have a node, and those that are nominated to one.
 func onNodes() []string {
 	nominated := fields.AndSelectors(
-		fields.OneTermEqualSelector("spec.nodeName", ""), fields.OneTermNotEqualSelector("status.nominatedNodeName", ""))
+		fields.OneTermEqualSelector("spec.nodeName", ""),
+		fields.OneTermNotEqualSelector("status.nominatedNodeName", ""))
 	return []string{fields.OneTermNotEqualSelector("spec.nodeName", "").String(), nominated.String()}
 }
 
@@ -140,7 +141,9 @@ func (c *cluster) each(ctx context.Context, selectors []string, quotasOf string,
 }
 
 // eachPod lists pods page by page and leaves out those without devices.
-func (c *cluster) eachPod(ctx context.Context, namespace string, options metav1.ListOptions, each func(*corev1.Pod)) error {
+func (c *cluster) eachPod(
+	ctx context.Context, namespace string, options metav1.ListOptions, each func(*corev1.Pod),
+) error {
 	return eachItem(ctx, "pods", c.client.Pods(namespace).List, options, func(pod *corev1.Pod) {
 		if kube.Tracked(pod) {
 			each(pod)

@@ -70,7 +70,8 @@ func (o *options) explained(ctx context.Context, all bool, selector string) (*in
 	case o.NArg() > 0 && (all || selector != ""):
 		return nil, errors.New("pod names exclude -A and -l")
 	case !online && len(o.files) == 0:
-		return nil, errors.New("nothing to explain: give -f FILE, names of pods, -l SELECTOR or -A (see explain --help)")
+		return nil, errors.New("nothing to explain: " +
+			"give -f FILE, names of pods, -l SELECTOR or -A (see explain --help)")
 	case !online:
 		set, err := o.read(ctx, o.files, o.fileNamespace())
 		if err == nil {

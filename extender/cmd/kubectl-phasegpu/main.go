@@ -68,23 +68,24 @@ const usage = `Says what pods ask for and hold of GPUs, phase by phase, where th
 the memory.
 
 Usage:
-  kubectl phasegpu why POD                    tell why a pod waits, and what would make it fit
+  kubectl phasegpu why POD                    explain why a pod waits, and what would make it fit
   kubectl phasegpu top [nodes|devices|namespaces]
-                                              tell what is reserved, and what will be released
-  kubectl phasegpu timeline POD               tell the phases of a pod, and what was released when
+                                              list what is reserved, and what will be released
+  kubectl phasegpu timeline POD               list the phases of a pod, and what was released when
   kubectl phasegpu explain -f FILE|-          explain pods and workloads in files
   kubectl phasegpu explain POD... [-n NS]     explain pods of the cluster
   kubectl phasegpu fit -f FILE --nodes FILE   place pods on nodes, both from files
   kubectl phasegpu fit -f FILE                place pods on the cluster as it is now
   kubectl phasegpu audit                      compare the extender's books with a recomputation
   kubectl phasegpu refit --dry-run POD CONTAINER --allow UUID,...
-                                              tell whether a container could move to other devices
+                                              check whether a container could move to other devices
   kubectl phasegpu completion SHELL           print a script for completion in bash, zsh, fish or powershell
   kubectl phasegpu version
 
-Each command has its own --help. The flags of kubectl that reach a cluster are known: --kubeconfig, --context,
---as, --token, --server, --request-timeout and so on. Exit codes: 0 fine; 1 a pod waits or does not fit, the books drift, or a
-container would not move; 2 bad input.
+Each command has its own --help, and takes the flags of kubectl that reach a cluster: --kubeconfig, --context,
+--as, --token, --server, --request-timeout and so on.
+
+Exit codes: 0 fine; 1 a pod waits or does not fit, the books drift, or a container would not move; 2 bad input.
 `
 
 // exit is a result that is not an error and not fine either.

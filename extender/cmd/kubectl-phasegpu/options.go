@@ -43,7 +43,8 @@ func newOptions(s session, use, short, usage string) *options {
 	o.BoolVar(&o.ascii, "ascii", false, "draw with ASCII only")
 	complete(o.command, "output", words("text", "json"))
 	manifests := genericclioptions.FileNameFlags{
-		Usage: "manifest `file`, directory, URL, or - for standard input; may be repeated", Filenames: &o.files, Recursive: &o.recursive,
+		Usage:     "manifest `file`, directory, URL, or - for standard input; may be repeated",
+		Filenames: &o.files, Recursive: &o.recursive,
 	}
 	manifests.AddFlags(o.FlagSet)
 	return o

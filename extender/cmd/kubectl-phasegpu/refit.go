@@ -12,9 +12,9 @@ import (
 	decision "github.com/phasegpu/phasegpu/gen/refit"
 )
 
-const refitUsage = `Tells what the refit service would answer now if kubelet allowed a container no other devices than these: the
-devices that it would have, or why it would not move, and what each allowed device would have to bear. The
-service itself moves only a container that kubelet is about to allocate for, when the device plugin asks.
+const refitUsage = `Shows what the refit service would answer now if kubelet allowed a container no other devices than these: the
+devices that it would have, or why it would not move, and what each allowed device would hold. The service
+itself moves only a container that kubelet is about to allocate for, when the device plugin asks.
 
 Usage:
   kubectl phasegpu refit --dry-run POD CONTAINER --allow UUID,... [-n NS]
@@ -43,7 +43,8 @@ func refitCommand(s session) *cobra.Command {
 		allowed := slices.DeleteFunc(*allow, func(uuid string) bool { return uuid == "" })
 		switch {
 		case !*dry:
-			return 0, errors.New("only the device plugin of a node moves containers, when kubelet leaves it no other device: " +
+			return 0, errors.New("only the device plugin of a node moves containers, when kubelet leaves it no other " +
+				"device: " +
 				"give --dry-run to see what would come of it")
 		case o.NArg() != 2:
 			return 0, errors.New("name a pod and one of its containers (see refit --help)")

@@ -10,8 +10,8 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/timeline"
 )
 
-const timelineUsage = `Tells the phases of a pod as they pass: which containers run in each, what they hold of which device, what has
-been released when, in which phase the pod is now, and what ran again.
+const timelineUsage = `Lists the phases of a pod as they pass: which containers run in each, what they hold of which device, what
+has been released when, in which phase the pod is now, and what ran again.
 
 Usage:
   kubectl phasegpu timeline POD [-n NS]              a pod of the cluster

@@ -16,7 +16,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/top"
 )
 
-const topUsage = `Tells who has the devices: what there is, what is reserved, what of that is steady (will remain when the init
+const topUsage = `Lists the devices: what there is, what is reserved, what of that is steady (will remain when the init
 containers that are still to run have ended), and what is releasable (will be free again by then).
 
 Usage:
@@ -33,7 +33,8 @@ You need the rights to list pods, nodes and resourcequotas everywhere.
 `
 
 func topCommand(s session) *cobra.Command {
-	o := newOptions(s, "top [nodes|devices|namespaces] [NAME...]", "report what is reserved, and what will be released", topUsage)
+	o := newOptions(s, "top [nodes|devices|namespaces] [NAME...]", "report what is reserved, and what will be released",
+		topUsage)
 	o.takesRelease()
 	by := o.String("sort-by", "name", "`order`: name, or most first of "+strings.Join(top.Orders()[1:], ", "))
 	watch := o.BoolP("watch", "w", false, "refresh until interrupted")

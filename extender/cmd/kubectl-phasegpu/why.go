@@ -14,9 +14,9 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-const whyUsage = `Tells why a pod waits: for each reason the nodes that give it and, of those that come nearest, what each device
-lacks in which phase, who holds it, and until which init container ends; quotas, gates and what the pod itself
-asks for that no node has; and what would make it fit. Of a pod that has a node it tells what it holds there.
+const whyUsage = `Explains why a pod waits: for each reason the nodes that give it and, of those that come nearest, what each
+device lacks in which phase, who holds it, and until which init container ends; quotas, gates and what the pod
+itself asks for that no node has; and what would make it fit. Of a pod that has a node it shows what it holds.
 
 Usage:
   kubectl phasegpu why POD [-n NS]              a pod of the cluster
@@ -59,7 +59,8 @@ func whyCommand(s session) *cobra.Command {
 		// A problem of another pod or a node is in the answer where it matters.
 		on := fit.New(w.nodes, w.pods, w.quotas, fit.Policies{Release: release}, func(string, error) {})
 		result := why.Explain(why.Question{
-			Pod: w.pod, Cluster: on, Release: release, Details: *details, Inside: w.inside, Books: w.books, Now: o.now(),
+			Pod: w.pod, Cluster: on, Release: release, Details: *details, Now: o.now(),
+			Inside: w.inside, Books: w.books,
 		})
 		if w.unknown != nil && result.State == why.Waiting {
 			result.Notes = append(result.Notes, "how many pods wait at GPU gates is not known: "+w.unknown.Error())

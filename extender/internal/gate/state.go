@@ -38,17 +38,25 @@ const (
 // Reasons lists the sentences of Refusals.
 func Reasons() []string { return []string{isShut, isDeep} }
 
+// Refusal says why a gate takes no more pods, "" when it takes some. shut is how long its first pod has been inside.
+func Refusal(shut time.Duration, waiting int) string {
+	switch {
+	case shut > LongShut:
+		return isShut
+	case waiting >= DeepQueue:
+		return isDeep
+	}
+	return ""
+}
+
 // Refusals returns why nodes take no new pods, in sentences that are the same for every node.
 func (g *Gate) Refusals() map[string]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	refusals := map[string]string{}
 	for name, q := range g.nodes {
-		switch {
-		case q.shut(g.now()) > LongShut:
-			refusals[name] = isShut
-		case len(q.waiting) >= DeepQueue:
-			refusals[name] = isDeep
+		if reason := Refusal(q.shut(g.now()), len(q.waiting)); reason != "" {
+			refusals[name] = reason
 		}
 	}
 	return refusals

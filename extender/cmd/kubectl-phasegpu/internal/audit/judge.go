@@ -80,7 +80,8 @@ func (v *look) line(k key, d *difference, after *look) Line {
 		of = func(p *podLine) (device.Amount, bool) { return p.charged[to], true }
 		if more := v.usedMore(at, d.pods); more != 0 {
 			used := v.got.quotas[at].used
-			l.Differs = append(slices.Clone(l.Differs), fmt.Sprintf("%d used in the books, %d by its pods", used, used-more))
+			l.Differs = append(slices.Clone(l.Differs),
+				fmt.Sprintf("%d used in the books, %d by its pods", used, used-more))
 		}
 	}
 	more := d.rest // in the books than there must be

@@ -81,9 +81,10 @@ func (s *State) Notes() []Note {
 	b := s.books()
 	for at, d := range b.devices {
 		if d.listed && !d.held.Within(d.capacity) {
-			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node, fmt.Sprintf("has %s and %s are reserved: "+
-				"containers ran again after their memory went to others, or the device shrank",
-				parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
+			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node,
+				fmt.Sprintf("has %s and %s are reserved: "+
+					"containers ran again after their memory went to others, or the device shrank",
+					parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
 		}
 	}
 	slices.SortFunc(notes, func(x, y Note) int {

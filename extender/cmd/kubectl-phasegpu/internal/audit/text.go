@@ -48,7 +48,8 @@ func (d *drawing) books(b *Books) {
 		dot, fmt.Sprintf("pods seen up to version %d", b.Seen), dot, "release ", b.Release)
 	c := b.Compared
 	d.Line("    compared: ", strings.Join([]string{
-		render.Count(int64(c.Nodes), "node"), render.Count(int64(c.Devices), "device"), render.Count(int64(c.Pods), "pod"),
+		render.Count(int64(c.Nodes), "node"), render.Count(int64(c.Devices), "device"), render.Count(int64(c.Pods),
+			"pod"),
 		render.Count(int64(c.Namespaces), "namespace"), render.Count(int64(c.Quotas), "quota line"),
 	}, ", "), ": ", verdict(b))
 	for i := range b.Drift {
@@ -83,7 +84,8 @@ func (d *drawing) line(l *Line) {
 	add := func(label string, books, recomputed *report.Amount, why string) {
 		cells := []string{label, why}
 		if books != nil {
-			cells = []string{label, "books " + d.amount(books, l.Kind), "recomputed " + d.amount(recomputed, l.Kind), why}
+			cells = []string{label, "books " + d.amount(books, l.Kind), "recomputed " + d.amount(recomputed, l.Kind),
+				why}
 		}
 		rows = append(rows, render.Row{Cells: cells})
 	}

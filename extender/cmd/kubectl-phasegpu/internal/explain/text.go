@@ -80,7 +80,8 @@ func (d *drawing) header() {
 	default:
 		parts = append(parts, "on "+d.text.node)
 		if inits > 0 {
-			parts = append(parts, fmt.Sprintf("%d of %s complete", d.CompletedInits, render.Count(int64(inits), "init")))
+			parts = append(parts, fmt.Sprintf("%d of %s complete", d.CompletedInits,
+				render.Count(int64(inits), "init")))
 		}
 	}
 	if inits > 0 {

@@ -47,15 +47,18 @@ func Decide(
 ) (*Report, error) {
 	position := slices.IndexFunc(containers(pod), func(name string) bool { return name == container })
 	if position < 0 {
-		return nil, fmt.Errorf("pod %s/%s has no container %q: it has %q", pod.Namespace, pod.Name, container, containers(pod))
+		return nil, fmt.Errorf("pod %s/%s has no container %q: it has %q", pod.Namespace, pod.Name, container,
+			containers(pod))
 	}
 	asked := family(pod, position)
 	switch {
 	case asked == "":
-		return nil, fmt.Errorf("container %s of pod %s/%s asks for no device that can be read: there is nothing to move",
+		return nil, fmt.Errorf("container %s of pod %s/%s asks for no device that can be read: there is nothing to "+
+			"move",
 			container, pod.Namespace, pod.Name)
 	case pod.Spec.NodeName == "":
-		return nil, fmt.Errorf("pod %s/%s has no node yet: see `kubectl phasegpu fit` for where it would go", pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("pod %s/%s has no node yet: see `kubectl phasegpu fit` for where it would go",
+			pod.Namespace, pod.Name)
 	}
 	r := &Report{
 		Namespace: pod.Namespace, Pod: pod.Name, Container: container, Position: position, Node: pod.Spec.NodeName,

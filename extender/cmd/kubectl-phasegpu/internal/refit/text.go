@@ -28,7 +28,8 @@ func (r *Report) Text(w io.Writer, s render.Screen) error {
 	for _, c := range r.Candidates {
 		sum := c.Peak.Plus(c.Others)
 		text := fmt.Sprintf("this pod at its peak %d, others %d: %d of %d MiB  %s  %d of %d slots",
-			c.Peak.MemoryMiB, c.Others.MemoryMiB, sum.MemoryMiB, c.Capacity.MemoryMiB, p.Dot, sum.Slots, c.Capacity.Slots)
+			c.Peak.MemoryMiB, c.Others.MemoryMiB, sum.MemoryMiB, c.Capacity.MemoryMiB,
+			p.Dot, sum.Slots, c.Capacity.Slots)
 		if sum.Cores > 0 {
 			text += fmt.Sprintf("  %s  %d of %d %% cores", p.Dot, sum.Cores, c.Capacity.Cores)
 		}

@@ -46,7 +46,10 @@ func (c *Container) Draw(p *render.Printer, indent string) {
 	var lines []line
 	for i := range c.Devices {
 		d := &c.Devices[i]
-		same := slices.IndexFunc(lines, func(l line) bool { return l.Says == d.Says && len(l.Holders)+len(d.Holders) == 0 })
+		same := slices.IndexFunc(lines, func(l line) bool {
+			return l.Says == d.Says &&
+				len(l.Holders)+len(d.Holders) == 0
+		})
 		if same < 0 {
 			lines = append(lines, line{d.UUID, d})
 		} else {

@@ -14,7 +14,8 @@ func (t *facts) releases() []Release {
 	before := t.classes.First(phase.Progress{}, t.release)
 	for k := 1; k <= t.classes.Steady(); k++ {
 		after := t.classes.First(phase.Progress{Inits: k}, t.release)
-		r := Release{After: kube.Container(&t.pod.Spec, t.classes.InitPosition(k-1)).Name, Gives: t.given(before, after)}
+		r := Release{After: kube.Container(&t.pod.Spec, t.classes.InitPosition(k-1)).Name,
+			Gives: t.given(before, after)}
 		before = after
 		if r.Done = t.state(k-1) == Over; r.Done {
 			_, r.At = t.times(k - 1)

@@ -45,7 +45,8 @@ func (d *drawing) headline() {
 	for _, m := range []struct {
 		word string
 		at   *time.Time
-	}{{"created", d.Created}, {"bound", d.Bound}, {"accepted by kubelet", d.Started}, {"sandbox ready", d.SandboxReady}} {
+	}{{"created", d.Created}, {"bound", d.Bound}, {"accepted by kubelet", d.Started}, {"sandbox ready",
+		d.SandboxReady}} {
 		if m.at != nil {
 			moments = append(moments, m.word+" "+clock(*m.at))
 		}
@@ -76,7 +77,8 @@ func (d *drawing) phases() {
 			if line > 0 {
 				cells = make([]string, 6)
 			}
-			rows = append(rows, render.Row{Style: style, Cells: append(cells, held(p.Holds, line), held(p.Reserved, line))})
+			rows = append(rows, render.Row{Style: style,
+				Cells: append(cells, held(p.Holds, line), held(p.Reserved, line))})
 		}
 	}
 	d.Table("  ", nil, rows...)

@@ -110,7 +110,8 @@ func New(pod *corev1.Pod, byDefault phase.Release, now time.Time) (*Report, erro
 	t.progress = t.classes.Progress(t.status)
 	r := &Report{
 		Namespace: pod.Namespace, Name: pod.Name, Node: pod.Spec.NodeName, Release: release.String(),
-		Ended: t.progress.Terminal, now: now, Created: moment(pod.CreationTimestamp.Time), Phases: []Phase{}, Releases: []Release{}, Reruns: []Rerun{}, Notes: []string{},
+		Ended: t.progress.Terminal, now: now, Created: moment(pod.CreationTimestamp.Time),
+		Phases: []Phase{}, Releases: []Release{}, Reruns: []Rerun{}, Notes: []string{},
 	}
 	if pod.Status.StartTime != nil {
 		r.Started = moment(pod.Status.StartTime.Time)

@@ -73,8 +73,9 @@ func (t *Tally) Devices(names []string, by string) Report {
 			d := &v.now.Devices[i]
 			line := Device{
 				Node: v.now.Name, UUID: d.UUID, Index: d.Index, Family: d.Family, Model: d.Model,
-				Amounts: amounts(v.now, v.then, i), Pods: holders(v.now, func(uuid string) bool { return uuid == d.UUID }),
-				Notes: append(notes(v.now), deviceNotes(d, v.now.Held[i], "")...),
+				Amounts: amounts(v.now, v.then, i),
+				Pods:    holders(v.now, func(uuid string) bool { return uuid == d.UUID }),
+				Notes:   append(notes(v.now), deviceNotes(d, v.now.Held[i], "")...),
 			}
 			r.Devices = append(r.Devices, line)
 			r.sum(Sum{Family: d.Family, Lines: 1, Devices: 1, Pods: line.Pods, Amounts: line.Amounts})
@@ -135,7 +136,8 @@ func (t *Tally) namespace(name string) []Namespace {
 		}
 		for _, use := range now.Usage() {
 			n := line(use.Limit.Family)
-			n.Limits = append(n.Limits, Limit{use.Quota, use.Limit.Resource, use.Used, use.Limit.Max, use.Limit.Dimension})
+			l := use.Limit
+			n.Limits = append(n.Limits, Limit{use.Quota, l.Resource, use.Used, l.Max, l.Dimension})
 		}
 	}
 	if then := t.then.Namespace(name); then != nil {

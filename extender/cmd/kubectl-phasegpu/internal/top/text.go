@@ -44,7 +44,8 @@ func (r *Report) nodes(t *table) {
 	}
 	for i := range r.Sums {
 		s := &r.Sums[i]
-		t.sum(t.amounts([]string{render.Count(int64(s.Lines), "node"), count(s.Devices, s.Family, t)}, s.Amounts, s.Pods, nil))
+		first := []string{render.Count(int64(s.Lines), "node"), count(s.Devices, s.Family, t)}
+		t.sum(t.amounts(first, s.Amounts, s.Pods, nil))
 	}
 }
 
@@ -61,13 +62,16 @@ func (r *Report) devices(t *table) {
 }
 
 func (r *Report) namespaces(t *table) {
-	t.head("namespace", "family", "<devices", "<MiB reserved", "<steady", "<releasable", "limits", "<cores, %", "limits",
+	t.head("namespace", "family", "<devices", "<MiB reserved", "<steady", "<releasable", "limits", "<cores, %",
+		"limits",
 		"<pods", "<waiting")
 	row := func(first, family string, a Amounts, limits []Limit, pods, waiting int) []string {
-		return []string{
-			first, family, fmt.Sprint(a.Reserved.Slots), fmt.Sprint(a.Reserved.MemoryMiB), fmt.Sprint(a.Steady.MemoryMiB),
-			fmt.Sprint(a.Releasable.MemoryMiB), lines(limits, ledger.Memory), fmt.Sprint(a.Reserved.Cores), lines(limits, ledger.Cores), fmt.Sprint(pods), fmt.Sprint(waiting),
+		cells := []string{first, family}
+		for _, n := range []int64{a.Reserved.Slots, a.Reserved.MemoryMiB, a.Steady.MemoryMiB, a.Releasable.MemoryMiB} {
+			cells = append(cells, fmt.Sprint(n))
 		}
+		return append(cells, lines(limits, ledger.Memory), fmt.Sprint(a.Reserved.Cores), lines(limits, ledger.Cores),
+			fmt.Sprint(pods), fmt.Sprint(waiting))
 	}
 	for i := range r.Namespaces {
 		n := &r.Namespaces[i]
@@ -132,7 +136,8 @@ func (t *table) amounts(first []string, a Amounts, pods int, notes []string) []s
 		cells = append(cells, fmt.Sprint(n.MemoryMiB))
 	}
 	return append(cells,
-		fmt.Sprintf("%d of %d", a.Reserved.Cores, a.Capacity.Cores), fmt.Sprintf("%d of %d", a.Reserved.Slots, a.Capacity.Slots),
+		fmt.Sprintf("%d of %d", a.Reserved.Cores, a.Capacity.Cores),
+		fmt.Sprintf("%d of %d", a.Reserved.Slots, a.Capacity.Slots),
 		fmt.Sprint(pods), strings.Join(notes, "; "))
 }
 

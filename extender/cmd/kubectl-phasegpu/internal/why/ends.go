@@ -195,7 +195,8 @@ func (q *query) quotaRemedies(s *Shortage) []Remedy {
 			break
 		}
 		if sum >= s.Missing {
-			r := remedy("quotaEnd", "ResourceQuota %s/%s has room when %s", q.Pod.Namespace, s.Quota, strings.Join(words, ", and "))
+			r := remedy("quotaEnd", "ResourceQuota %s/%s has room when %s", q.Pod.Namespace, s.Quota,
+				strings.Join(words, ", and "))
 			r.Events = events
 			return append(all, r)
 		}

@@ -24,17 +24,6 @@ type Gate struct {
 	ShutSeconds float64 `json:"shutSeconds"`
 }
 
-// refuses says why a gate lets no pod queue, "" when it does.
-func (g *Gate) refuses() string {
-	switch {
-	case g.ShutSeconds > gate.LongShut.Seconds():
-		return gate.Reasons()[0]
-	case g.Waiting >= gate.DeepQueue:
-		return gate.Reasons()[1]
-	}
-	return ""
-}
-
 // Inside is a pod that is inside its node's gate.
 type Inside struct {
 	Node, Name string    // namespace/name
@@ -77,8 +66,9 @@ func (q *query) gates(r *Report, fits []string, refusals []fit.Refusal) ([]strin
 			continue
 		}
 		slices.Sort(g.Inside)
-		if why := g.refuses(); why != "" {
-			refusals = append(refusals, fit.Refusal{Node: node, Reason: why, Sentence: g.sentence(why)})
+		shut := time.Duration(g.ShutSeconds * float64(time.Second))
+		if reason := gate.Refusal(shut, g.Waiting); reason != "" {
+			refusals = append(refusals, fit.Refusal{Node: node, Reason: reason, Sentence: g.sentence(reason)})
 			continue
 		}
 		r.Gates = append(r.Gates, *g)
@@ -87,8 +77,8 @@ func (q *query) gates(r *Report, fits []string, refusals []fit.Refusal) ([]strin
 	return open, refusals
 }
 
-func (g *Gate) sentence(why string) string {
-	text := fmt.Sprintf("%s (inside: %s for %.0f s", why, strings.Join(g.Inside, ", "), g.ShutSeconds)
+func (g *Gate) sentence(reason string) string {
+	text := fmt.Sprintf("%s (inside: %s for %.0f s", reason, strings.Join(g.Inside, ", "), g.ShutSeconds)
 	if g.Waiting > 0 {
 		text += fmt.Sprintf("; %d waiting", g.Waiting)
 	}

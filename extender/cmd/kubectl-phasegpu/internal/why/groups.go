@@ -40,7 +40,8 @@ func (q *query) groups(refusals []fit.Refusal) []Group {
 	for _, r := range refusals {
 		if _, known := at[r.Reason]; !known {
 			at[r.Reason] = len(groups)
-			groups = append(groups, Group{Reason: r.Reason, Passing: passes(&r), Nodes: []string{}, Nearest: []Answer{}})
+			groups = append(groups, Group{Reason: r.Reason, Passing: passes(&r), Nodes: []string{},
+				Nearest: []Answer{}})
 		}
 		byReason[r.Reason] = append(byReason[r.Reason], r)
 	}

@@ -58,7 +58,8 @@ func (q *query) holder(e *ledger.Entry, held func(phase.Reservation) device.Usag
 			continue
 		}
 		if less := lost(last, then); less != (report.Amount{}) {
-			h.Steps = append(h.Steps, report.Step{After: q.endOf(e, k), Then: report.Amount(then.Amount), Releases: less})
+			h.Steps = append(h.Steps, report.Step{After: q.endOf(e, k), Then: report.Amount(then.Amount),
+				Releases: less})
 		}
 		last = then
 	}

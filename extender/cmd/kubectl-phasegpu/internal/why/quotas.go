@@ -139,7 +139,8 @@ func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal) ([]s
 		}
 		s := &short[0]
 		over = append(over, fit.Refusal{Node: node, Reason: overQuota, Sentence: fmt.Sprintf(
-			"%s: asked %d + %d used > %d %s (ResourceQuota %s, %s)", overQuota, s.Asked, s.Used, s.Max, s.Unit, s.Quota, s.Resource)})
+			"%s: asked %d + %d used > %d %s (ResourceQuota %s, %s)",
+			overQuota, s.Asked, s.Used, s.Max, s.Unit, s.Quota, s.Resource)})
 	}
 	if len(open) == 0 {
 		r.Quotas = append(r.Quotas, best...)

@@ -143,7 +143,8 @@ func (q *query) most(ceiling int64, kind capped) (int64, []string) {
 			return nil
 		}
 		for _, node := range q.Cluster.NodeList() {
-			if r := q.refused[node.Name]; (r == nil || byDevices(r) || r.Reason == overQuota) && q.Cluster.Try(node, t) {
+			if r := q.refused[node.Name]; (r == nil || byDevices(r) || r.Reason == overQuota) &&
+				q.Cluster.Try(node, t) {
 				return []string{node.Name}
 			}
 		}

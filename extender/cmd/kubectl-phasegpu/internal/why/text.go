@@ -87,8 +87,9 @@ func (d *drawing) quota(s *Shortage) {
 			"cannot be read, so nothing is added to the namespace: ", s.Unreadable)
 		return
 	}
-	d.Line("  ", d.Bad(d.Refused), " ", line, fmt.Sprintf("asked %s%d in its largest phase + %d used > %d %s, %d too much",
-		s.atLeast(), s.Asked, s.Used, s.Max, s.Unit, s.Missing))
+	d.Line("  ", d.Bad(d.Refused), " ", line,
+		fmt.Sprintf("asked %s%d in its largest phase + %d used > %d %s, %d too much",
+			s.atLeast(), s.Asked, s.Used, s.Max, s.Unit, s.Missing))
 	report.DrawHolders(d.Printer, "      ", s.Holders, func(a report.Amount) string {
 		if s.Unit == "%" {
 			return fmt.Sprintf("%d %%", a.Cores)
@@ -117,7 +118,8 @@ func (d *drawing) fits() {
 		if d.GatesFrom == "extender" {
 			queue = fmt.Sprintf("%d waiting", g.Waiting)
 		}
-		d.Line("      GPU gate of ", g.Node, ": kubelet has not reported on ", strings.Join(g.Inside, ", "), ", ", queue)
+		d.Line("      GPU gate of ", g.Node, ": kubelet has not reported on ", strings.Join(g.Inside, ", "), ", ",
+			queue)
 	}
 }
 
@@ -139,7 +141,8 @@ func (d *drawing) group(g *Group) {
 			if !single {
 				d.Line("      ", a.Node, "  ", a.Sentence)
 			}
-			report.DrawHolders(d.Printer, "          ", a.Holders, func(a report.Amount) string { return fmt.Sprint(a.Slots) })
+			report.DrawHolders(d.Printer, "          ", a.Holders,
+				func(a report.Amount) string { return fmt.Sprint(a.Slots) })
 		case len(a.Containers) > 0 && hasDevices(a):
 			if !single {
 				d.Line("      ", d.Bold(a.Node))

@@ -149,7 +149,8 @@ func (r *Report) placed(q *Question) {
 		if at := report.BoundAt(q.Pod); !at.IsZero() {
 			since = fmt.Sprintf(" for %s", age(q.Now.Sub(at)))
 		}
-		r.note("kubelet has not reported on it%s: it is in the GPU gate of node %s, where other pods wait until kubelet does",
+		r.note("kubelet has not reported on it%s: it is in the GPU gate of node %s, where other pods wait until "+
+			"kubelet does",
 			since, r.Node)
 	}
 }
@@ -210,8 +211,8 @@ func (r *Report) ours(pod *corev1.Pod) {
 			"without a record of its devices its node serves none",
 			corev1.DefaultSchedulerName, ours)
 	default:
-		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a scheduler that uses "+
-			"its extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
+		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a "+
+			"scheduler that uses its extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
 			scheduler, ours)
 	}
 }
@@ -233,12 +234,14 @@ func (r *Report) sum(q *query) {
 	case len(q.Cluster.NodeList()) == 0:
 		r.note("there is no node")
 	case len(r.Fits) > 0 && len(r.Quotas)+len(r.Hindrances) == 0:
-		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are kube-scheduler's: " +
-			"see what it says with kubectl describe pod")
+		r.note("nothing that phasegpu decides is in its way. CPU, memory, volumes, spread and ports are " +
+			"kube-scheduler's: see what it says with kubectl describe pod")
 	case held && len(r.Fits) == 0 && q.Pod.Status.NominatedNodeName == "":
-		text := "kube-scheduler evicts nobody for memory or cores of a device: whatever its priority, the pod waits until others end or release"
+		text := "kube-scheduler evicts nobody for memory or cores of a device: whatever its priority, the pod waits " +
+			"until others end or release"
 		if lower := q.lower(); lower > 0 {
-			text += fmt.Sprintf(", although on these nodes %s of lower priority hold devices", render.Count(int64(lower), "pod"))
+			text += fmt.Sprintf(", although on these nodes %s of lower priority hold devices",
+				render.Count(int64(lower), "pod"))
 		}
 		r.note("%s", text)
 	}
