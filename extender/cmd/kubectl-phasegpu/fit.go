@@ -11,6 +11,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -40,11 +41,11 @@ func fitCommand(s session) *cobra.Command {
 		if err != nil {
 			return 0, err
 		}
-		policies := fit.Policies{Release: release}
-		if policies.Node, err = nodePolicy(); err != nil {
+		defaults := podrequest.Defaults{Release: release}
+		if defaults.NodePolicy, err = nodePolicy(); err != nil {
 			return 0, err
 		}
-		if policies.Device, err = devicePolicy(); err != nil {
+		if defaults.DevicePolicy, err = devicePolicy(); err != nil {
 			return 0, err
 		}
 		switch {
@@ -63,7 +64,7 @@ func fitCommand(s session) *cobra.Command {
 			bound = append(bound, pod.Pod)
 		}
 		nodes, quotas := append(set.Nodes, state.Nodes...), append(set.Quotas, state.Quotas...)
-		cluster := fit.New(nodes, bound, quotas, policies, all.Warn)
+		cluster := fit.New(nodes, bound, quotas, defaults, all.Warn)
 		if cluster.Nodes() == 0 {
 			all.Fail(input.Source{}, errors.New("there is no node to place on"))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
@@ -57,7 +58,7 @@ func whyCommand(s session) *cobra.Command {
 			return 0, err
 		}
 		// A problem of another pod or a node is in the answer where it matters.
-		on := fit.New(w.nodes, w.pods, w.quotas, fit.Policies{Release: release}, func(string, error) {})
+		on := fit.New(w.nodes, w.pods, w.quotas, podrequest.Defaults{Release: release}, func(string, error) {})
 		result := why.Explain(why.Question{
 			Pod: w.pod, Cluster: on, Release: release, Details: *details, Now: o.now(),
 			Inside: w.inside, Books: w.books,

@@ -14,6 +14,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -29,15 +31,9 @@ type Placement struct {
 	refusals []Refusal // by node, in node order
 }
 
-// Policies are what applies to pods that say nothing themselves.
-type Policies struct {
-	Release      phase.Release
-	Node, Device placement.Policy
-}
-
 // Cluster is what pods are placed on. It is changed by placing pods.
 type Cluster struct {
-	policies Policies
+	defaults podrequest.Defaults
 	book     *ledger.Book
 	nodes    []*corev1.Node
 	pods     map[string]*corev1.Pod // bound and live, by UID in the book
@@ -50,9 +46,9 @@ type Cluster struct {
 // New returns a cluster of these nodes, bound or nominated pods and quotas. Other pods are left out.
 // Of two nodes with one name the second counts. problem is called with what cannot be read, and nothing
 // else is lost by it.
-func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, p Policies, problem func(object string, err error)) *Cluster {
-	c := &Cluster{policies: p, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
-	c.kept.begin(p, c.book)
+func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, d podrequest.Defaults, problem func(object string, err error)) *Cluster {
+	c := &Cluster{defaults: d, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
+	c.kept.begin(d, c.book)
 	position := map[string]int{}
 	for _, node := range nodes {
 		node, assumed := withAllocatable(node)
@@ -83,7 +79,7 @@ func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuot
 			c.kept.observe(pod)
 			continue
 		}
-		facts := kube.LedgerPod(pod, p.Release)
+		facts := kube.LedgerPod(pod, d.Release)
 		facts.UID = uid(pod)
 		if c.book.Pod(facts.UID) != nil {
 			continue // given twice
@@ -107,18 +103,18 @@ func (c *Cluster) Nodes() int { return len(c.nodes) }
 // Place books a pod on the best node on which it fits, first by score, then by the order of the nodes.
 // The error is about the pod itself and names the field.
 func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
-	asked, err := kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
+	request, err := c.Parse(pod)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := kube.Release(pod, c.policies.Release); err != nil {
+	if _, err := kube.Release(pod, c.defaults.Release); err != nil {
 		return nil, err
 	}
 	result := &Placement{Name: pod.Name, pod: pod}
-	fits, refusals := c.Ask(pod, asked)
+	fits, refusals := c.Ask(pod, request)
 	result.refusals = refusals
 	for _, node := range fits {
-		allocation, err := c.bookOn(node, pod, asked)
+		allocation, err := c.bookOn(node, pod, request)
 		if err != nil {
 			result.refusals = append(result.refusals, *plain(node, err.Error(), ""))
 			continue
@@ -135,13 +131,13 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 	return result, nil
 }
 
-// Ask returns the nodes on which a pod fits, best first, and the refusals of the others in the order of
-// the nodes. It looks at no quota and books nothing.
-func (c *Cluster) Ask(pod *corev1.Pod, asked *placement.Pod) (fits []string, refusals []Refusal) {
-	c.kept.facing(pod)
+// Ask returns the nodes on which a pod fits, best first, and the refusals of the others in the order of the nodes. It
+// looks at no quota and books nothing.
+func (c *Cluster) Ask(pod *corev1.Pod, request *podrequest.Request) (fits []string, refusals []Refusal) {
+	c.kept.ahead(request)
 	scores := map[string]float64{}
 	for _, node := range c.nodes {
-		score, refused := c.look(node, pod, asked)
+		score, refused := c.fit(node, pod, request)
 		if refused != nil {
 			refusals = append(refusals, *refused)
 			continue
@@ -152,44 +148,46 @@ func (c *Cluster) Ask(pod *corev1.Pod, asked *placement.Pod) (fits []string, ref
 	return fits, refusals
 }
 
-// look fits a pod on one node without booking it: the node's score, or why it does not fit.
-func (c *Cluster) look(node *corev1.Node, pod *corev1.Pod, asked *placement.Pod) (float64, *Refusal) {
+// fit rates a node for a pod, or says why the pod does not fit there.
+func (c *Cluster) fit(node *corev1.Node, pod *corev1.Pod, request *podrequest.Request) (float64, *Refusal) {
 	if sentence := unschedulable(node, pod); sentence != "" {
 		return 0, plain(node.Name, sentence, "")
 	}
-	if !kube.Asks(&pod.Spec) {
+	if !request.Devices {
 		return 0, nil
 	}
 	view := c.View(node.Name)
-	if view.Unreadable != "" {
-		return 0, plain(node.Name, "takes no new pods with devices", ": "+view.Unreadable)
-	}
-	allocation, reason := c.scratch.Fit(view.Placement(), asked)
-	if reason != placement.Fits {
-		name := func(position int) string { return kube.Container(&pod.Spec, position).Name }
-		return 0, Words{name, &asked.Selector, view.Devices}.refuse(node.Name, placement.Explain(view.Placement(), asked))
+	score, refusal := nodefit.Fit(&c.scratch, request, view, "", nil)
+	switch refusal.Kind {
+	case nodefit.None:
+	case nodefit.Devices:
+		words := Words{
+			func(position int) string { return kube.Container(&pod.Spec, position).Name }, &request.Placement.Selector, view.Devices,
+		}
+		return 0, words.refuse(node.Name, placement.Explain(view.Placement(), request.Placement))
+	default:
+		return 0, plain(node.Name, refusal.Reason, ": "+view.Unreadable)
 	}
 	if lacks := c.lacks(node, pod); lacks != nil {
 		return 0, lacks.refusal(node.Name)
 	}
-	return placement.Score(view.Placement(), asked, allocation), nil
+	return score, nil
 }
 
 // bookOn books the pod on a node, quota included.
-func (c *Cluster) bookOn(node string, pod *corev1.Pod, asked *placement.Pod) (device.Allocation, error) {
-	if !kube.Asks(&pod.Spec) {
-		return make(device.Allocation, len(asked.Classes)), nil
+func (c *Cluster) bookOn(node string, pod *corev1.Pod, request *podrequest.Request) (device.Allocation, error) {
+	if !request.Devices {
+		return make(device.Allocation, len(kube.Classes(&pod.Spec))), nil
 	}
-	facts := kube.LedgerPod(pod, c.policies.Release)
-	facts.Node, facts.First = node, 0              // it will run from the start, whatever its status in a file says
-	facts.UID = fmt.Sprintf("placed-%d", c.placed) // a file's pods have none, and one may be given twice
+	facts := request.Ledger
+	facts.Node, facts.UID = node, fmt.Sprintf("placed-%d", c.placed) // a pod may be given twice
 	c.placed++
 	allocation, _, err := c.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
-		allocation, reason := placement.Fit(c.kept.view(v).Placement(), asked)
-		if reason != placement.Fits {
-			return nil, errors.New(reason.String())
+		var s placement.Scratch
+		if _, refusal := nodefit.Fit(&s, request, c.kept.view(v), "", nil); refusal.Refused() {
+			return nil, errors.New(refusal.Reason)
 		}
-		return allocation, nil
+		return s.Allocation(), nil
 	})
 	if over := (*ledger.QuotaError)(nil); errors.As(err, &over) {
 		return nil, over

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 func gpus(count, memory int64) corev1.ResourceRequirements {
@@ -39,7 +41,7 @@ func node(name string, allocatable int64) *corev1.Node {
 }
 
 // place returns the nodes on which pods go one after the other, "" for none, and what was reported.
-func place(nodes []*corev1.Node, bound, pods []*corev1.Pod, p Policies) (where, problems []string) {
+func place(nodes []*corev1.Node, bound, pods []*corev1.Pod, p podrequest.Defaults) (where, problems []string) {
 	c := New(nodes, bound, nil, p, func(object string, err error) { problems = append(problems, object) })
 	for _, pod := range pods {
 		result, err := c.Place(pod)
@@ -97,9 +99,9 @@ func TestPlace(t *testing.T) {
 		{"a bad pod loses no other", []*corev1.Node{n1}, nil, []*corev1.Pod{of(-1), of(1)}, false, []string{"n1"}, []string{"Pod p"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var p Policies
+			var p podrequest.Defaults
 			if c.spread {
-				p.Node = 1
+				p.NodePolicy = 1
 			}
 			where, problems := place(c.nodes, c.bound, c.pods, p)
 			if diff := cmp.Diff(c.where, where); diff != "" {

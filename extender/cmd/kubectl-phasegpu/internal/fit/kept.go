@@ -24,10 +24,8 @@ type kept struct {
 // view is a node of the book, and as it is for a pod.
 type view struct{ book, pod *ledger.View }
 
-// begin empties it.
-func (k *kept) begin(p Policies, book *ledger.Book) {
-	k.pods = map[string]*corev1.Pod{}
-	k.set = nominated.New(podrequest.Defaults{NodePolicy: p.Node, DevicePolicy: p.Device, Release: p.Release}, book, nil)
+func (k *kept) begin(d podrequest.Defaults, book *ledger.Book) {
+	k.pods, k.set = map[string]*corev1.Pod{}, nominated.New(d, book, nil)
 }
 
 // observe takes a pod without a node.
@@ -48,11 +46,8 @@ func (k *kept) placed(pod *corev1.Pod, node string) {
 	k.set.Observe(&bound)
 }
 
-// facing has views be those for a pod.
-func (k *kept) facing(pod *corev1.Pod) {
-	p := &podrequest.Request{UID: uid(pod), Priority: podrequest.Priority(pod), Nominated: pod.Status.NominatedNodeName}
-	k.before, k.views = k.set.Before(p), map[string]view{}
-}
+// ahead has views be as they are for a pod.
+func (k *kept) ahead(r *podrequest.Request) { k.before, k.views = k.set.Before(r), map[string]view{} }
 
 // view returns a node of the book as it is for the pod: who has room kept there is an entry, too.
 func (k *kept) view(v *ledger.View) *ledger.View {

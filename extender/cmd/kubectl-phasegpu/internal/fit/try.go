@@ -6,19 +6,21 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
+	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
-	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 // Trial is a pod that is tried on a node of the cluster, or of one that differs from it. It looks at no quota.
 type Trial struct {
-	Pod   *corev1.Pod
-	Asked *placement.Pod // what the pod asks for, or would ask for
+	Pod     *corev1.Pod
+	Request *podrequest.Request // what the pod asks for, or would ask for
 	// First gives the first phase from which on a pod there holds what it holds, phase.None when it is gone,
 	// in place of what is; nil changes nothing.
 	First func(*ledger.Entry) int
@@ -48,7 +50,7 @@ func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
 			n.Held = c.heldAnew(view, t.First)
 		}
 	}
-	if _, reason := c.scratch.Fit(n, t.Asked); reason != placement.Fits {
+	if _, reason := c.scratch.Fit(n, t.Request.Placement); reason != placement.Fits {
 		return false
 	}
 	return c.lacks(node, t.Pod, gone...) == nil
@@ -106,9 +108,11 @@ func (c *Cluster) heldAnew(view *ledger.View, first func(*ledger.Entry) int) []d
 	return nominated.Beside(&then, c.kept.before.Without(ended...).Of(&c.kept.scratch, &then)).Held
 }
 
-// Read returns a pod as placement sees it, with the cluster's policies.
-func (c *Cluster) Read(pod *corev1.Pod) (*placement.Pod, error) {
-	return kube.PlacementPod(pod, c.policies.Node, c.policies.Device)
+// Parse parses what a pod asks for, with the cluster's defaults.
+func (c *Cluster) Parse(pod *corev1.Pod) (*podrequest.Request, error) {
+	named := *pod
+	named.UID = types.UID(uid(pod))
+	return podrequest.Parse(&named, c.defaults)
 }
 
 // NodeList returns the nodes in their order.
@@ -132,12 +136,10 @@ func (c *Cluster) Entries() []*ledger.Entry { return c.book.Pods() }
 // Pod returns the pod of an entry, nil when it has ended.
 func (c *Cluster) Pod(e *ledger.Entry) *corev1.Pod { return cmp.Or(c.pods[e.UID], c.kept.pods[e.UID]) }
 
-// Charges returns what its namespace would be charged for a pod where it fits on a node, by family.
-func (c *Cluster) Charges(node string, asked *placement.Pod) (map[string]ledger.Charge, error) {
-	allocation, reason := placement.Fit(c.View(node).Placement(), asked)
-	if reason != placement.Fits {
-		return nil, errors.New(reason.String())
+// Charges returns what its namespace is charged for a pod where it fits on a node, by family.
+func (c *Cluster) Charges(node string, request *podrequest.Request) (map[string]ledger.Charge, error) {
+	if _, refusal := nodefit.Fit(&c.scratch, request, c.View(node), "", nil); refusal.Refused() {
+		return nil, errors.New(refusal.Reason)
 	}
-	reserved, err := asked.Classes.Reserved(allocation, 0)
-	return reserved.Charges(), err
+	return request.ChargesFor(c.scratch.Allocation())
 }

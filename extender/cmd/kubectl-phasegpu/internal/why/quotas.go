@@ -108,16 +108,6 @@ func (q *query) holdQuotas(short []Shortage) {
 // overQuota is the reason of a node on whose devices, of all that fit, the pod would exceed a quota.
 const overQuota = "Exceeded quota with the devices of this node"
 
-// settled reports whether all is known of what a pod charges, by family, before it has devices.
-func settled(known map[string]bool) bool {
-	for _, k := range known {
-		if !k {
-			return false
-		}
-	}
-	return true
-}
-
 // chargedOn holds the quotas against a pod whose charge only a device can settle. Nodes on which it would exceed one
 // refuse it; when they are all of those that fit, the quotas are short by what it takes where that is least.
 func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal) ([]string, []fit.Refusal) {
@@ -125,7 +115,7 @@ func (q *query) chargedOn(r *Report, fits []string, refusals []fit.Refusal) ([]s
 	var over []fit.Refusal
 	var best []Shortage
 	for _, node := range fits {
-		charges, err := q.Cluster.Charges(node, q.asked)
+		charges, err := q.Cluster.Charges(node, q.request)
 		if err != nil {
 			continue // it fits
 		}

@@ -77,7 +77,14 @@ func (q *query) remedies(r *Report) []Remedy {
 }
 
 // trial is the pod on the cluster as it is.
-func (q *query) trial() fit.Trial { return fit.Trial{Pod: q.Pod, Asked: q.asked} }
+func (q *query) trial() fit.Trial { return fit.Trial{Pod: q.Pod, Request: q.request} }
+
+// asking is the pod on the cluster as it is, if it asked for something else.
+func (q *query) asking(p *placement.Pod) fit.Trial {
+	request := *q.request
+	request.Placement = p
+	return fit.Trial{Pod: q.Pod, Request: &request}
+}
 
 // where returns the first nodes that pass and on which a trial fits.
 func (q *query) where(t fit.Trial, pass func(*fit.Refusal) bool) []string {
@@ -102,8 +109,8 @@ func (q *query) less() []Remedy {
 	}
 	for _, kind := range []capped{memory{q}, cores{}} {
 		ceiling := int64(0)
-		for i := range q.asked.Requests {
-			if r := &q.asked.Requests[i]; r.Devices > 0 {
+		for i := range q.request.Placement.Requests {
+			if r := &q.request.Placement.Requests[i]; r.Devices > 0 {
 				ceiling = max(ceiling, kind.of(r))
 			}
 		}
@@ -112,7 +119,7 @@ func (q *query) less() []Remedy {
 			continue
 		}
 		var who []string
-		for i, r := range q.asked.Requests {
+		for i, r := range q.request.Placement.Requests {
 			if r.Devices > 0 && kind.of(&r) > limit {
 				who = append(who, fmt.Sprintf("%s (now %s)", q.container(i), kind.words(&r)))
 			}
@@ -130,18 +137,17 @@ func (q *query) less() []Remedy {
 // when none does.
 func (q *query) most(ceiling int64, kind capped) (int64, []string) {
 	fits := func(limit int64) []string {
-		t := q.trial()
-		smaller := *q.asked
-		smaller.Requests = slices.Clone(q.asked.Requests)
+		smaller := *q.request.Placement
+		smaller.Requests = slices.Clone(q.request.Placement.Requests)
 		for i := range smaller.Requests {
 			if r := &smaller.Requests[i]; r.Devices > 0 && kind.of(r) > limit {
 				kind.limit(r, limit)
 			}
 		}
-		t.Asked = &smaller
 		if q.exceeds(&smaller) {
 			return nil
 		}
+		t := q.asking(&smaller)
 		for _, node := range q.Cluster.NodeList() {
 			if r := q.refused[node.Name]; (r == nil || byDevices(r) || r.Reason == overQuota) &&
 				q.Cluster.Try(node, t) {
@@ -173,24 +179,23 @@ func (q *query) opened() []Remedy {
 		}
 	}
 	variant := func(change func(*placement.Pod)) fit.Trial {
-		t, asked := q.trial(), *q.asked
+		asked := *q.request.Placement
 		change(&asked)
-		t.Asked = &asked
-		return t
+		return q.asking(&asked)
 	}
 	var keys []string
-	for _, c := range podrequest.Clauses(&q.asked.Selector) {
+	for _, c := range podrequest.Clauses(&q.request.Placement.Selector) {
 		keys = append(keys, c.Annotation)
 	}
 	if len(keys) > 0 {
 		try("selector", "take away the pod's annotation "+render.And(keys)+": it then fits on %s",
 			variant(func(p *placement.Pod) { p.Selector = placement.Selector{} }), byDevices)
 	}
-	if q.asked.NUMABind {
+	if q.request.Placement.NUMABind {
 		try("selector", "take away the pod's annotation "+wire.NUMABindAnnotation+": it then fits on %s",
 			variant(func(p *placement.Pod) { p.NUMABind = false }), byDevices)
 	}
-	if q.asked.StrictFamily != "" {
+	if q.request.Placement.StrictFamily != "" {
 		try("selector", "take away the pod's annotation "+wire.NUMAAlignment+": strict: it then fits on %s",
 			variant(func(p *placement.Pod) { p.StrictFamily = "" }), byDevices)
 	}

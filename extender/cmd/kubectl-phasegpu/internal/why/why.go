@@ -10,9 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/explain"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/render"
@@ -85,7 +83,7 @@ type Question struct {
 // query is a question about a waiting pod with devices whose request can be read.
 type query struct {
 	Question
-	asked   *placement.Pod
+	request *podrequest.Request
 	refused map[string]*fit.Refusal // by node
 }
 
@@ -170,20 +168,15 @@ func (r *Report) waiting(question *Question) {
 	}
 	q := &query{Question: *question}
 	var err error
-	q.asked, err = q.Cluster.Read(pod)
-	charges, known := map[string]ledger.Charge{}, map[string]bool{}
-	if err == nil {
-		charges, known, err = kube.Charges(q.asked.Classes, q.asked.Requests)
-	}
-	if err != nil {
+	if q.request, err = q.Cluster.Parse(pod); err != nil {
 		r.hinder("request", "what it asks for cannot be read, so it is placed nowhere: %s", err.Error())
 		return
 	}
-	fits, refusals := q.Cluster.Ask(pod, q.asked)
-	if settled(known) || len(fits) == 0 {
-		r.Quotas = append(r.Quotas, q.shortages(charges)...)
+	fits, refusals := q.Cluster.Ask(pod, q.request)
+	if q.request.ChargesKnown || len(fits) == 0 {
+		r.Quotas = append(r.Quotas, q.shortages(q.request.Charges)...)
 		for i := range r.Quotas {
-			r.Quotas[i].AtLeast = !settled(known)
+			r.Quotas[i].AtLeast = !q.request.ChargesKnown
 		}
 	} else {
 		fits, refusals = q.chargedOn(r, fits, refusals)

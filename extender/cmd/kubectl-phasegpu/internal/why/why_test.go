@@ -16,6 +16,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/fit"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/why"
+	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
 var start = time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
@@ -29,7 +30,7 @@ type world struct {
 
 func (w world) ask(pod *corev1.Pod) *why.Report {
 	return why.Explain(why.Question{
-		Pod: pod, Cluster: fit.New(w.nodes, w.pods, w.quotas, fit.Policies{}, func(string, error) {}), Release: phase.PerInit, Details: 1, Now: start,
+		Pod: pod, Cluster: fit.New(w.nodes, w.pods, w.quotas, podrequest.Defaults{}, func(string, error) {}), Release: phase.PerInit, Details: 1, Now: start,
 	})
 }
 
