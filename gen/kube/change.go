@@ -6,16 +6,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// PodProblem returns what keeps a bound pod, of which LedgerPod told the truth, from being accounted for as it
-// should be, nil when nothing does.
-func PodProblem(pod *corev1.Pod, truth *ledger.Pod, byDefault phase.Release) error {
-	if truth.First == phase.None {
+// PodProblem returns why a bound pod is not accounted for as it should be, nil if it is. facts are those of LedgerPod.
+func PodProblem(pod *corev1.Pod, facts *ledger.Pod, byDefault phase.Release) error {
+	if facts.First == phase.None {
 		return nil
 	}
 	_, release := Release(pod, byDefault)
@@ -24,55 +22,56 @@ func PodProblem(pod *corev1.Pod, truth *ledger.Pod, byDefault phase.Release) err
 	}
 	var record error
 	switch {
-	case truth.Unreadable != "":
-		record = errors.New(truth.Unreadable)
-	case truth.Allocation.IsEmpty() && Asks(&pod.Spec):
-		record = fmt.Errorf("asks for devices and is on node %s without a record of which: phasegpu did not place it and charges it nothing; delete it and let phasegpu-scheduler place it", pod.Spec.NodeName)
+	case facts.Unreadable != "":
+		record = errors.New(facts.Unreadable)
+	case facts.Allocation.IsEmpty() && Asks(&pod.Spec):
+		record = fmt.Errorf("asks for devices and is on node %s without a record of which: phasegpu did not place it and "+
+			"charges it nothing; delete it and let phasegpu-scheduler place it", pod.Spec.NodeName)
 	}
 	return errors.Join(record, release)
 }
 
-// node tells the book a change of a node.
-func (f *Feed) node(o, n any) {
+// NodeProblem returns why a node takes no pods with devices, nil if it does.
+func NodeProblem(facts *ledger.Node) error {
+	if facts.Unreadable == "" {
+		return nil
+	}
+	return fmt.Errorf("%s; the node takes no new pods with devices", facts.Unreadable)
+}
+
+// changeNode books a change of a node.
+func (f *Feed) changeNode(o, n any) {
 	old, _ := o.(*corev1.Node)
 	new, _ := n.(*corev1.Node)
 	if new == nil {
-		f.o.OnNode(f.book.RemoveNode(old.Name))
+		f.o.Observer.Observe(f.book.RemoveNode(old.Name))
 		return
 	}
-	truth := Node(new)
-	f.o.OnNode(f.book.SetNode(truth))
-	f.report(new, NodeProblem(&truth), func() error {
+	facts := Node(new)
+	f.o.Observer.Observe(f.book.SetNode(facts))
+	f.report("Node", new.Name, NodeProblem(&facts), func() error {
 		if old == nil {
 			return nil
 		}
-		truth := Node(old)
-		return NodeProblem(&truth)
+		facts := Node(old)
+		return NodeProblem(&facts)
 	})
 }
 
-// NodeProblem returns what keeps a node from taking pods with devices, nil when nothing does.
-func NodeProblem(truth *ledger.Node) error {
-	if truth.Unreadable == "" {
-		return nil
-	}
-	return fmt.Errorf("%s; the node takes no new pods with devices", truth.Unreadable)
-}
-
-// quota tells the book a change of a quota.
-func (f *Feed) quota(o, n any) {
+// changeQuota books a change of a quota.
+func (f *Feed) changeQuota(o, n any) {
 	old, _ := o.(*corev1.ResourceQuota)
 	new, _ := n.(*corev1.ResourceQuota)
 	switch {
 	case new == nil:
-		f.o.OnQuota(f.book.RemoveQuota(old.Namespace, old.Name))
+		f.o.Observer.Observe(f.book.RemoveQuota(old.Namespace, old.Name))
 		return
 	case old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec):
-		return // its status counts what the API server charges; the book would take it for a change
+		return // its status has the API server's count, and the book would take that for a change
 	}
-	truth, err := Quota(new)
-	f.o.OnQuota(f.book.SetQuota(truth))
-	f.report(new, err, func() (err error) {
+	facts, err := Quota(new)
+	f.o.Observer.Observe(f.book.SetQuota(facts))
+	f.report("ResourceQuota", new.Namespace+"/"+new.Name, err, func() (err error) {
 		if old != nil {
 			_, err = Quota(old)
 		}
@@ -80,13 +79,12 @@ func (f *Feed) quota(o, n any) {
 	})
 }
 
-// report tells what is wrong with an object unless the same was wrong with it before.
-func (f *Feed) report(object runtime.Object, err error, before func() error) {
-	if err == nil {
+// report reports a problem unless it is the same as before.
+func (f *Feed) report(kind, object string, problem error, before func() error) {
+	if problem == nil {
 		return
 	}
-	if b := before(); b != nil && b.Error() == err.Error() {
-		return
+	if b := before(); b == nil || b.Error() != problem.Error() {
+		f.o.Observer.ObserveProblem(kind, object, problem)
 	}
-	f.o.OnProblem(object, err)
 }

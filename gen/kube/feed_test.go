@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -26,11 +25,31 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// log is what a feed has told, in order.
+// log has what its observer was called with, in order.
 type log struct {
+	kube.NoObserver
 	mu       sync.Mutex
 	pods     []string
 	problems []string
+}
+
+func (l *log) ObservePod(old, new *corev1.Pod, _ *ledger.Entry, d ledger.Delta) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line := fmt.Sprintf("%s→%s", uid(old), uid(new))
+	if d.Raised {
+		line += " raised"
+	}
+	if d.Released {
+		line += " released"
+	}
+	l.pods = append(l.pods, line)
+}
+
+func (l *log) ObserveProblem(kind, object string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.problems = append(l.problems, fmt.Sprintf("%s %s: %v", kind, object, err))
 }
 
 func (l *log) copy(lines *[]string) []string {
@@ -42,27 +61,8 @@ func (l *log) copy(lines *[]string) []string {
 // feed runs a feed for the length of a test.
 func feed(t *testing.T, client kubernetes.Interface) (*kube.Feed, *ledger.Book, *log) {
 	t.Helper()
-	book, told := ledger.New(), &log{}
-	f := kube.NewFeed(client, book, kube.FeedOptions{
-		Release: phase.PerInit,
-		OnPod: func(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta) {
-			told.mu.Lock()
-			defer told.mu.Unlock()
-			line := fmt.Sprintf("%s→%s", uid(old), uid(new))
-			if d.Raised {
-				line += " raised"
-			}
-			if d.Released {
-				line += " released"
-			}
-			told.pods = append(told.pods, line)
-		},
-		OnProblem: func(object runtime.Object, err error) {
-			told.mu.Lock()
-			defer told.mu.Unlock()
-			told.problems = append(told.problems, fmt.Sprintf("%T %s: %v", object, object.(metav1.Object).GetName(), err))
-		},
-	})
+	book, observed := ledger.New(), &log{}
+	f := kube.NewFeed(client, book, kube.FeedOptions{Release: phase.PerInit, Observer: observed})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.Run(ctx) }()
@@ -73,7 +73,7 @@ func feed(t *testing.T, client kubernetes.Interface) (*kube.Feed, *ledger.Book, 
 		}
 	})
 	await.Until(t, "the feed to be synced", f.Synced)
-	return f, book, told
+	return f, book, observed
 }
 
 func uid(p *corev1.Pod) types.UID {
@@ -132,7 +132,7 @@ func TestFeed(t *testing.T) {
 
 	want := []string{"→u1 raised", "u1→u1 released", "u1→u1", "u1→ released", "→u2 raised", "u2→ released"}
 	if diff := cmp.Diff(want, told.copy(&told.pods)); diff != "" {
-		t.Errorf("OnPod (-want +got):\n%s", diff)
+		t.Errorf("ObservePod (-want +got):\n%s", diff)
 	}
 
 	over := map[string]ledger.Charge{"NVIDIA": {MemoryMiB: 30001}}
@@ -206,21 +206,19 @@ func TestFeedProblems(t *testing.T) {
 	bad.Annotations[nvidiaRecord] = "too short"
 	server.put(bad)
 	server.put(node(nvidiaList, card("G")))
-	await.Until(t,
-
-		"the last changes", func() bool {
-			return held(book) == 20000 && strings.Contains(strings.Join(told.copy(&told.problems), "\n"), "too short")
-		})
+	await.Until(t, "the last changes", func() bool {
+		return held(book) == 20000 && strings.Contains(strings.Join(told.copy(&told.problems), "\n"), "too short")
+	})
 
 	got := told.copy(&told.problems)
 	slices.Sort(got)
 	want := []string{
-		`*v1.Node node-1: annotation hami.io/node-nvidia-register`,
-		`*v1.Pod bad: annotation hami.io/vgpu-devices-allocated`,
-		`*v1.Pod bad: annotation hami.io/vgpu-devices-allocated`,
-		`*v1.Pod foreign: asks for devices and is on node node-1 without a record of which`,
-		`*v1.Pod never: annotation phasegpu.io/release: release policy "never" is unknown`,
-		`*v1.ResourceQuota q: key limits.nvidia.com/gpumem blocks until it is mended`,
+		`Node node-1: annotation hami.io/node-nvidia-register`,
+		`Pod team/bad: annotation hami.io/vgpu-devices-allocated`,
+		`Pod team/bad: annotation hami.io/vgpu-devices-allocated`,
+		`Pod team/foreign: asks for devices and is on node node-1 without a record of which`,
+		`Pod team/never: annotation phasegpu.io/release: release policy "never" is unknown`,
+		`ResourceQuota team/q: key limits.nvidia.com/gpumem blocks until it is mended`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d problems, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))

@@ -3,54 +3,56 @@ package kube
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 )
 
-// page is how many pods are listed at once: all of a large cluster's would take gigabytes for a moment.
-const page = 500
+// pageSize is how many pods are listed at once: all pods of a large cluster would take gigabytes for a moment.
+const pageSize = 500
 
-// Relist lists the pods that have a node from the API server itself, not from a cache, and makes the
-// book agree with that. What the watch delivers later but is older is then known to be late. told gets each
-// listed pod with devices, which it must not keep or change, and Relist returns what changed in the books.
-// Events of pods wait meanwhile: who keeps something beside the books must not be told of an event first and
-// of the older list then. told must not block. Pods that the watch has not shown yet are followed until it has,
-// or they are gone, or ctx ends. When the list fails the books are as before; told may have got some pods, as
-// they were.
+// Relist lists the pods that have a node from the API server itself, not from a cache, and makes the book equal to the
+// list. Older changes that the watch delivers later are then ignored. It returns what changed in the book.
 //
-// Nobody may assume or withdraw pods meanwhile.
-func (f *Feed) Relist(ctx context.Context, told func(pod *corev1.Pod)) ([]ledger.Delta, error) {
+// each is called with each listed pod with devices; it must not block, and must not keep or change the pod. Events of
+// pods wait meanwhile, so that an observer never sees an event before an older list. If the list fails the book is
+// unchanged; each may have been called all the same.
+//
+// Pods that the watch has not shown yet are read again until it has, they are gone, or ctx ends.
+//
+// No pod may be assumed or unassumed meanwhile.
+func (f *Feed) Relist(ctx context.Context, each func(pod *corev1.Pod)) ([]ledger.Delta, error) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
-	var ahead []*corev1.Pod
-	var truths []ledger.Pod
+	var unseen []*corev1.Pod
+	var facts []ledger.Pod
 	at, err := f.list(ctx, func(pod *corev1.Pod) {
 		if !Tracked(pod) {
 			return
 		}
-		told(pod)
+		each(pod)
 		if !f.hasShown(pod.UID) {
-			ahead = append(ahead, &corev1.Pod{ObjectMeta: key(&pod.ObjectMeta)})
+			unseen = append(unseen, &corev1.Pod{ObjectMeta: key(&pod.ObjectMeta)})
 		}
-		truths = append(truths, LedgerPod(pod, f.o.Release))
+		facts = append(facts, LedgerPod(pod, f.o.Release))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing bound pods: %w", err)
 	}
-	changed := f.book.Replace(truths, version(at))
-	go f.settle(ctx, ahead)
+	changed := f.book.Replace(facts, version(at))
+	go f.follow(ctx, unseen)
 	return changed, nil
 }
 
-// list reads the pods that have a node, page by page, as they all were at one moment after it was called, and
-// returns the resourceVersion of that moment: a first page without a version is of now, and its continue token
-// has the API server take the others from the same moment, or refuse to when it has forgotten that (410; the
-// caller begins anew).
+// list reads the pods that have a node page by page, all as they were at one moment after the call, and returns the
+// resourceVersion of that moment. The first page names no version and so is of now; its continue token makes the API
+// server answer the other pages from the same moment, or with 410 once it has forgotten that moment.
 func (f *Feed) list(ctx context.Context, each func(*corev1.Pod)) (at string, err error) {
-	o := metav1.ListOptions{Limit: page}
+	o := metav1.ListOptions{Limit: pageSize}
 	bound(&o)
 	for {
 		list, err := f.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
@@ -67,4 +69,43 @@ func (f *Feed) list(ctx context.Context, each func(*corev1.Pod)) (at string, err
 			return at, nil
 		}
 	}
+}
+
+// follow reads pods that a list showed before the watch did until the watch has shown them, which it usually does a
+// moment later. But of a pod that ends while the watch is interrupted the watch shows nothing, and only reading it tells
+// that it has to leave the book.
+func (f *Feed) follow(ctx context.Context, unseen []*corev1.Pod) {
+	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Cap: 30 * time.Second, Steps: 1 << 30}
+	for len(unseen) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Step()):
+		}
+		var left []*corev1.Pod
+		for _, pod := range unseen {
+			if !f.isResolved(ctx, pod) {
+				left = append(left, pod)
+			}
+		}
+		unseen = left
+	}
+}
+
+// isResolved reports whether the watch has shown a pod, or the pod is gone, in which case it is removed from the book.
+func (f *Feed) isResolved(ctx context.Context, pod *corev1.Pod) bool {
+	f.feeding.Lock()
+	shown := f.hasShown(pod.UID)
+	f.feeding.Unlock()
+	if shown {
+		return true
+	}
+	now, err := f.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if !IsGone(now, err, pod.UID) {
+		return false
+	}
+	f.feeding.Lock()
+	defer f.feeding.Unlock()
+	f.remove(pod.UID)
+	return true
 }

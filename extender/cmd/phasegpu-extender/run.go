@@ -10,8 +10,6 @@ import (
 
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
@@ -139,9 +137,7 @@ func assemble(ctx context.Context, o *options, client kubernetes.Interface, log 
 		Bound: e.notices.Bound, Waited: e.metrics.Waited, Failed: e.metrics.Failed,
 	})
 
-	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{
-		Release: o.defaults.Release, OnPod: e.pod, OnNode: e.refused.Observe, OnQuota: e.refused.Observe, OnProblem: e.problem,
-	})
+	e.feed = kube.NewFeed(client, e.book, kube.FeedOptions{Release: o.defaults.Release, Observer: e})
 	e.metrics.Registry.MustRegister(&metrics.Collector{Book: e.book, Gates: e.gate.States, Waiting: e.refused.Waiting, Leads: e.lead.Leads})
 
 	go func() { _ = e.feed.Run(ctx) }() // ends with ctx
@@ -171,8 +167,8 @@ func (e *extender) ready() error {
 	return nil
 }
 
-// pod passes on what the watch shows of a pod with devices.
-func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta) {
+// ObservePod implements kube.Observer.
+func (e *extender) ObservePod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delta) {
 	pod := cmp.Or(new, old)
 	if new == nil {
 		e.gate.Leave(string(old.UID))
@@ -187,20 +183,13 @@ func (e *extender) pod(old, new *corev1.Pod, before *ledger.Entry, d ledger.Delt
 	e.refused.Observe(d)
 }
 
-func (e *extender) problem(object runtime.Object, err error) {
-	kind := "Pod"
-	switch object.(type) {
-	case *corev1.Node:
-		kind = "Node"
-	case *corev1.ResourceQuota:
-		kind = "ResourceQuota"
-	}
+// Observe implements kube.Observer.
+func (e *extender) Observe(d ledger.Delta) { e.refused.Observe(d) }
+
+// ObserveProblem implements kube.Observer.
+func (e *extender) ObserveProblem(kind, object string, err error) {
 	e.metrics.Problem(kind)
-	name := ""
-	if m, err := meta.Accessor(object); err == nil {
-		name = m.GetNamespace() + "/" + m.GetName()
-	}
-	e.log.Warn("cannot be read", zap.String("kind", kind), zap.String("object", name), zap.Error(err))
+	e.log.Warn("cannot be read", zap.String("kind", kind), zap.String("object", object), zap.Error(err))
 }
 
 // catchUp brings the books up to date with what other extenders have bound.

@@ -207,9 +207,9 @@ func TestOnlyTheLeaderTells(t *testing.T) {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
 		}}
-		e.pod(nil, old, nil, e.book.Observe(kube.LedgerPod(old, o.defaults.Release)))
+		e.ObservePod(nil, old, nil, e.book.Observe(kube.LedgerPod(old, o.defaults.Release)))
 		before := e.book.Pod(name)
-		e.pod(old, pod, before, e.book.Observe(kube.LedgerPod(pod, o.defaults.Release)))
+		e.ObservePod(old, pod, before, e.book.Observe(kube.LedgerPod(pod, o.defaults.Release)))
 	}
 	live("before")
 	if got := changes(); got != "" {

@@ -9,9 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/gen/kube"
@@ -53,9 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	registry.MustRegister(certificate.Expiry("phasegpu_webhook_certificate_expiry_timestamp_seconds"))
 	book := ledger.New()
 	feed := kube.NewFeed(client, book, kube.FeedOptions{
-		Release:      o.release,
-		WithoutNodes: true,
-		OnProblem:    problems(registry, log),
+		Release: o.release, WithoutNodes: true, Observer: newProblems(registry, log),
 	})
 	handler := &admission.Handler{
 		Policy:  admission.Policy{AllowSchedulers: o.allowSchedulers, Book: book, Feed: feed},
@@ -79,25 +74,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return errors.Join(err, <-fed)
 }
 
-// problems counts and logs what cannot be read, in the extender's words.
-func problems(r prometheus.Registerer, log *zap.Logger) func(runtime.Object, error) {
+// problems counts and logs what cannot be read.
+type problems struct {
+	kube.NoObserver
+	count *prometheus.CounterVec
+	log   *zap.Logger
+}
+
+func newProblems(r prometheus.Registerer, log *zap.Logger) problems {
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phasegpu_webhook_unreadable_objects_total", Help: "Changes of objects that could not be read or accounted for, by kind.",
+		Name: "phasegpu_webhook_unreadable_objects_total",
+		Help: "Changes of objects that could not be read or accounted for, by kind.",
 	}, []string{"kind"})
 	r.MustRegister(count)
 	for _, kind := range []string{"Pod", "ResourceQuota"} {
 		count.WithLabelValues(kind)
 	}
-	return func(object runtime.Object, err error) {
-		kind := "Pod"
-		if _, ok := object.(*corev1.ResourceQuota); ok {
-			kind = "ResourceQuota"
-		}
-		count.WithLabelValues(kind).Inc()
-		fields := []zap.Field{zap.String("kind", kind), zap.Error(err)}
-		if m, accessErr := meta.Accessor(object); accessErr == nil {
-			fields = append(fields, zap.String("namespace", m.GetNamespace()), zap.String("name", m.GetName()))
-		}
-		log.Warn("cannot be read", fields...)
-	}
+	return problems{count: count, log: log}
+}
+
+// ObserveProblem implements kube.Observer.
+func (p problems) ObserveProblem(kind, object string, err error) {
+	p.count.WithLabelValues(kind).Inc()
+	p.log.Warn("cannot be read", zap.String("kind", kind), zap.String("object", object), zap.Error(err))
 }
