@@ -80,8 +80,8 @@ func amounts(names ...string) corev1.ResourceList {
 	return list
 }
 
-// TestMatchConditions: the webhook sees exactly the pods that the classifiers know (case 48: a GPU only
-// in an init container too), and no absent field makes the expression fail (case 49).
+// TestMatchConditions: the webhook sees exactly the pods that the classifiers know (a GPU only
+// in an init container too), and no absent field makes the expression fail.
 func TestMatchConditions(t *testing.T) {
 	match := expression(t, "match-conditions")
 	none, cpu := corev1.ResourceRequirements{}, corev1.ResourceRequirements{Limits: amounts("cpu", "memory"), Requests: amounts("cpu")}

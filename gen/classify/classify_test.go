@@ -31,7 +31,7 @@ func TestRequest(t *testing.T) {
 		{"CPU only", limits("cpu", "1", "memory", "16Gi"), device.Request{}},
 		{"all of NVIDIA", limits("nvidia.com/gpu", "2", "nvidia.com/gpumem", "2048", "nvidia.com/gpucores", "30"),
 			device.Request{Family: "NVIDIA", Devices: 2, MemoryMiB: 2048, Cores: 30}},
-		{"case 10: a percentage", limits("nvidia.com/gpu", "1", "nvidia.com/gpumem-percentage", "50"),
+		{"a percentage", limits("nvidia.com/gpu", "1", "nvidia.com/gpumem-percentage", "50"),
 			device.Request{Family: "NVIDIA", Devices: 1, MemoryPercent: 50}},
 		{"the whole card", limits("nvidia.com/gpu", "1"), device.Request{Family: "NVIDIA", Devices: 1}},
 		{"a missing count is one", limits("nvidia.com/gpumem", "1000"), device.Request{Family: "NVIDIA", Devices: 1, MemoryMiB: 1000}},
@@ -53,7 +53,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequestErrors: each error names the resource, what was written, and what to write (cases 10, 11).
+// TestRequestErrors: each error names the resource, what was written, and what to write.
 func TestRequestErrors(t *testing.T) {
 	differ := limits("nvidia.com/gpu", "1")
 	set(&differ.Requests, "nvidia.com/gpu", "2")

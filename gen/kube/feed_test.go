@@ -233,7 +233,7 @@ func TestFeedProblems(t *testing.T) {
 	}
 }
 
-// TestRelist: what is listed from the API server itself rules over events that come late (case 20).
+// TestRelist: what is listed from the API server itself rules over events that come late.
 func TestRelist(t *testing.T) {
 	server, client := newAPIServer(t)
 	server.put(node(nvidiaList, card("G")))
@@ -347,7 +347,7 @@ func TestEventsWaitForTheList(t *testing.T) {
 }
 
 // TestFeedEqualsRecomputation: after random changes, seen and missed, the book is what a new one would
-// be that were told the present state alone (cases 20, 21, 26).
+// be that were told the present state alone.
 func TestFeedEqualsRecomputation(t *testing.T) {
 	seed := rand.Int63()
 	rng := rand.New(rand.NewSource(seed))

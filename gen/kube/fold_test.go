@@ -16,7 +16,7 @@ import (
 )
 
 // TestFoldEqualsKubernetes: the fold over raw quantities is the API server's own effective request, for
-// every resource of every family (case 40: what `requests.` of a quota is charged).
+// every resource of every family, which `requests.` of a quota is charged by.
 func TestFoldEqualsKubernetes(t *testing.T) {
 	seed := rand.Int63()
 	rng := rand.New(rand.NewSource(seed))

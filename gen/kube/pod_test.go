@@ -36,8 +36,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestPositions: containers without a device keep their position in requests, record and status (case
-// 5: an init container without a GPU before two apps with 16000 each; case 36).
+// TestPositions: containers without a device keep their position in requests, record and status.
 func TestPositions(t *testing.T) {
 	five := bound("five", []corev1.Container{container("init")},
 		[]corev1.Container{container("a1", "nvidia.com/gpumem", "16000"), container("a2", "nvidia.com/gpumem", "16000")})
@@ -102,7 +101,7 @@ func TestAllocationOfTwoFamilies(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a bound, live pod with a bad record is not zero, and says why (case 27). One that has
+// TestUnreadable: a bound, live pod with a bad record is not zero, and says why. One that has
 // ended or is not bound charges nothing whatever its record says.
 func TestUnreadable(t *testing.T) {
 	apps := []corev1.Container{container("a0", "nvidia.com/gpu", "1"), container("a1", "amd.com/gpu", "1")}

@@ -73,8 +73,8 @@ func TestBadQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaInTheBook: limit 0 blocks and an absent one does not (case 41); the tightest rules, and
-// without it the others do (case 42).
+// TestQuotaInTheBook: limit 0 blocks and an absent one does not; the tightest rules, and
+// without it the others do.
 func TestQuotaInTheBook(t *testing.T) {
 	book := ledger.New()
 	set := func(q *corev1.ResourceQuota) {
@@ -201,18 +201,18 @@ func TestCharges(t *testing.T) {
 			charges: map[string]ledger.Charge{}, known: map[string]bool{},
 		},
 		{
-			name:    "case 7: per device",
+			name:    "per device",
 			apps:    []corev1.Container{container("a", "nvidia.com/gpu", "2", "nvidia.com/gpumem", "2048", "nvidia.com/gpucores", "30")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 4096, Cores: 60}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
-			name:    "case 3: a sidecar before the large init",
+			name:    "a sidecar before the large init",
 			inits:   []corev1.Container{sidecar("s", "nvidia.com/gpumem", "2000"), container("i", "nvidia.com/gpumem", "20000")},
 			apps:    []corev1.Container{container("a", "nvidia.com/gpumem", "10000")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 22000}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
-			name:    "case 10: a percentage is known on a card only",
+			name:    "a percentage is known on a card only",
 			inits:   []corev1.Container{container("i", "nvidia.com/gpumem", "20000")},
 			apps:    []corev1.Container{container("a", "nvidia.com/gpumem-percentage", "50")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 1, MemoryMiB: 20000}}, known: map[string]bool{"NVIDIA": false},

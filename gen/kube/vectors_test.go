@@ -46,7 +46,7 @@ type perDevice struct {
 }
 
 // TestVectors: real pods give the wanted answers, as they come from the API server and as Transform
-// leaves them (cases 12 to 18).
+// leaves them.
 func TestVectors(t *testing.T) {
 	for file, count := range map[string]int{"phases.json": 500, "kubelet-rerun.json": 19, "edges.json": 19} {
 		t.Run(file, func(t *testing.T) {

@@ -80,7 +80,7 @@ func TestManifestsReachTheHandler(t *testing.T) {
 		t.Errorf("the Service sends to port %s", port)
 	}
 	if *hook.FailurePolicy != admissionregistrationv1.Fail || len(hook.MatchConditions) == 0 {
-		t.Errorf("case 49: failure policy %v, %d match conditions", *hook.FailurePolicy, len(hook.MatchConditions))
+		t.Errorf("failure policy %v, %d match conditions", *hook.FailurePolicy, len(hook.MatchConditions))
 	}
 	drain := int64(o.drain.Seconds())
 	if grace := *deployment.Spec.Template.Spec.TerminationGracePeriodSeconds; grace <= drain+10 {

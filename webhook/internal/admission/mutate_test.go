@@ -42,7 +42,7 @@ spec: {containers: [{name: a}, {name: b, resources: {limits: {nvidia.com/gpumem-
 				{"add", "/spec/containers/1/resources/limits/nvidia.com~1gpu", "1"},
 				{"add", "/spec/containers/1/resources/requests/nvidia.com~1gpu", "1"},
 			}},
-		"case 48: cores only, in an init container only": {`
+		"cores only, in an init container only": {`
 metadata: {name: p}
 spec:
   initContainers: [{name: i, resources: {limits: {nvidia.com/gpucores: 30}}}]
@@ -64,13 +64,13 @@ spec:
 				{"add", "/spec/containers/0/resources/limits/iluvatar.ai~1MR-V100-vgpu", "1"},
 				{"add", "/spec/containers/0/resources/requests/iluvatar.ai~1MR-V100-vgpu", "1"},
 			}},
-		"case 28: records on a pod with devices": {`
+		"records on a pod with devices": {`
 metadata:
   name: p
   annotations: {hami.io/vgpu-devices-allocated: "G,NVIDIA,1,0:;", hami.io/amd-devices-allocated: "", keep: me, phasegpu.io/nudge: x}
 spec: {schedulerName: phasegpu-scheduler, containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`,
 			[]operation{remove("hami.io~1amd-devices-allocated"), remove("hami.io~1vgpu-devices-allocated")}},
-		"case 28: records on a pod without": {`
+		"records on a pod without": {`
 metadata: {name: p, annotations: {hami.io/vgpu-node: n1, hami.io/vgpu-time: "0"}}
 spec: {containers: [{name: a}]}`,
 			[]operation{remove("hami.io~1vgpu-node"), remove("hami.io~1vgpu-time")}},
@@ -176,7 +176,7 @@ spec:
 	}
 }
 
-// Case 48: a dry run is answered like any other request, and neither books anything: the same quota
+// A dry run is answered like any other request, and neither books anything: the same quota
 // has room as often as it is asked.
 func TestDryRunIsAnsweredAlike(t *testing.T) {
 	h, _ := newHandler(t, newQuota("gpu", "limits.nvidia.com/gpumem", "10000"))

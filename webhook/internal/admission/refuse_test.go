@@ -34,15 +34,15 @@ spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`, key,
 		code int32
 		want []string // in the message
 	}{
-		"case 48: node chosen": {`
+		"node chosen": {`
 metadata: {name: p}
 spec: {nodeName: n1, containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`,
 			403, []string{"pod team/p", "spec.nodeName", `"n1"`, "leave it out"}},
-		"case 48: another scheduler": {`
+		"another scheduler": {`
 metadata: {name: p}
 spec: {schedulerName: volcano, containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}`,
 			403, []string{"pod team/p", "spec.schedulerName", `"volcano"`, "phasegpu-scheduler"}},
-		"case 48: privileged init container with devices": {`
+		"privileged init container with devices": {`
 metadata: {name: p}
 spec:
   initContainers: [{name: i, securityContext: {privileged: true}, resources: {limits: {nvidia.com/gpu: 1}}}]
@@ -55,11 +55,11 @@ spec: {nodeName: n1, containers: [{name: a, resources: {limits: {nvidia.com/gpu:
 
 		"two families":       {limits("nvidia.com/gpu: 1, amd.com/gpumem: 1"), 422, []string{"container a", "nvidia.com/gpu", "amd.com/gpumem", "one family"}},
 		"memory and percent": {limits("nvidia.com/gpumem: 1, nvidia.com/gpumem-percentage: 1"), 422, []string{"both"}},
-		"case 11: Gi":        {limits("nvidia.com/gpumem: 16Gi"), 422, []string{"container a", "nvidia.com/gpumem", "16Gi", "write 16384"}},
-		"case 11: too large": {limits(`nvidia.com/gpumem: "2147483648"`), 422, []string{"nvidia.com/gpumem", "8388608"}},
-		"case 11: overflows": {limits(`nvidia.com/gpumem: "9223372036854775808000"`), 422, []string{"nvidia.com/gpumem", "8388608"}},
-		"case 11: negative":  {limits("nvidia.com/gpumem: -1"), 422, []string{"-1", "negative"}},
-		"case 10: fraction":  {limits(`nvidia.com/gpumem-percentage: "99.1"`), 422, []string{"99100m", "fraction"}},
+		"Gi":        {limits("nvidia.com/gpumem: 16Gi"), 422, []string{"container a", "nvidia.com/gpumem", "16Gi", "write 16384"}},
+		"too large": {limits(`nvidia.com/gpumem: "2147483648"`), 422, []string{"nvidia.com/gpumem", "8388608"}},
+		"overflows": {limits(`nvidia.com/gpumem: "9223372036854775808000"`), 422, []string{"nvidia.com/gpumem", "8388608"}},
+		"negative":  {limits("nvidia.com/gpumem: -1"), 422, []string{"-1", "negative"}},
+		"fraction":  {limits(`nvidia.com/gpumem-percentage: "99.1"`), 422, []string{"99100m", "fraction"}},
 		"percent 0":          {limits("nvidia.com/gpumem-percentage: 0"), 422, []string{"at least 1"}},
 		"percent 101":        {limits("nvidia.com/gpumem-percentage: 101"), 422, []string{"at most 100"}},
 		"cores 101":          {limits("nvidia.com/gpucores: 101"), 422, []string{"at most 100"}},

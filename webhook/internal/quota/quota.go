@@ -1,5 +1,5 @@
-// Package quota refuses pods that their namespace's quotas have no room for, in words that tell what to
-// change: which phase of the pod makes the peak, and which containers are alive in it.
+// Package quota refuses pods for which their namespace's quotas have no room. The message says which phase of the pod is
+// its peak, and which containers are alive in it.
 package quota
 
 import (
@@ -13,25 +13,24 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// asking is a pod as quotas see it.
-type asking struct {
-	classes  phase.Pod
-	names    []string         // of its containers, by position
-	requests []device.Request // by position
+// request is what a pod requests, as quotas count it.
+type request struct {
+	classes phase.Pod
+	names   []string         // of its containers, by position
+	devices []device.Request // by position
 }
 
-// Check returns why a pod that asks for these devices, by position, exceeds a quota of its namespace
-// beside what bound and assumed pods use. It books nothing: two pods may pass that have room for one,
-// and Bind decides between them. So it does about pods whose charge nobody can tell.
+// Check returns why a pod with these requests, by position, exceeds a quota of its namespace beside what bound and
+// assumed pods use. It books nothing: two pods may pass that have room for one, and Bind decides between them. Bind also
+// decides when the charge of a pod cannot be read.
 //
-// Memory that only a device can settle (a percentage, the whole card) counts here only against a limit
-// of 0, which any amount exceeds.
-func Check(book *ledger.Book, pod *corev1.Pod, requests []device.Request) error {
-	a := asking{classes: kube.Classes(&pod.Spec), requests: requests}
-	for position := range requests {
-		a.names = append(a.names, kube.Container(&pod.Spec, position).Name)
+// Memory whose amount depends on the device (a percentage, the whole card) exceeds only a limit of 0 here.
+func Check(book *ledger.Book, pod *corev1.Pod, devices []device.Request) error {
+	r := request{classes: kube.Classes(&pod.Spec), devices: devices}
+	for position := range devices {
+		r.names = append(r.names, kube.Container(&pod.Spec, position).Name)
 	}
-	charges, _, err := kube.Charges(a.classes, requests)
+	charges, _, err := kube.Charges(r.classes, devices)
 	if err != nil {
 		return err
 	}
@@ -39,19 +38,21 @@ func Check(book *ledger.Book, pod *corev1.Pod, requests []device.Request) error 
 	var exceeded *ledger.QuotaError
 	switch err := book.CheckQuota(pod.Namespace, string(pod.UID), scope, charges); {
 	case errors.As(err, &exceeded) && exceeded.Unreadable == "":
-		return errors.New(a.exceeds(exceeded))
+		return errors.New(r.exceeds(exceeded))
 	case err != nil && exceeded == nil:
 		return err
 	}
 	if quota, limit := blocked(book.Namespace(pod.Namespace), scope, charges); limit != nil {
-		return errors.New(a.isBlocked(pod.Namespace, quota, limit))
+		return errors.New(r.isBlocked(pod.Namespace, quota, limit))
 	}
 	return nil
 }
 
-// blocked returns the first quota with a limit of 0 on memory of a family that the pod asks for. Asked
-// for with a number, it has exceeded that limit before.
-func blocked(n *ledger.Namespace, scope ledger.Scope, charges map[string]ledger.Charge) (quota string, limit *ledger.Limit) {
+// blocked returns the first quota with a limit of 0 on memory of a family that the pod requests. (A pod that requests a
+// number has exceeded that limit before.)
+func blocked(
+	n *ledger.Namespace, scope ledger.Scope, charges map[string]ledger.Charge,
+) (quota string, limit *ledger.Limit) {
 	if n == nil {
 		return "", nil
 	}
