@@ -22,7 +22,7 @@ type Amount struct {
 
 // Add returns a+b, or ErrOverflow. Like Sub, it refuses a negative amount with ErrUnderflow.
 func (a Amount) Add(b Amount) (Amount, error) {
-	sum := Amount{a.Slots + b.Slots, a.MemoryMiB + b.MemoryMiB, a.Cores + b.Cores}
+	sum := a.Plus(b)
 	switch {
 	case a.negative() || b.negative():
 		return Amount{}, fmt.Errorf("%v + %v: %w", a, b, ErrUnderflow)
@@ -30,6 +30,12 @@ func (a Amount) Add(b Amount) (Amount, error) {
 		return Amount{}, fmt.Errorf("%v + %v: %w", a, b, ErrOverflow)
 	}
 	return sum, nil
+}
+
+// Plus is Add without the check. It is for sums of shares and capacities whose ranges have been checked (to
+// MaxMemoryMiB, WholeCores and one slot per share): fewer than 2^40 of them cannot overflow.
+func (a Amount) Plus(b Amount) Amount {
+	return Amount{a.Slots + b.Slots, a.MemoryMiB + b.MemoryMiB, a.Cores + b.Cores}
 }
 
 // Sub returns a-b, or ErrUnderflow when b exceeds a in any dimension.

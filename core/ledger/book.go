@@ -206,11 +206,15 @@ func (b *Book) change(s *slot[Entry], before, after *Entry, version uint64) Delt
 // onNode publishes a node's view with one entry in the place of another; either may be nil.
 func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
 	s := b.nodes.slot(name)
-	v := &View{Name: name}
-	if s != nil {
-		*v = *s.Load()
+	v := s.current()
+	if v == nil {
+		v = &View{Name: name}
 	}
-	v.replace(before, after)
+	if after != nil {
+		v = v.With(after)
+	} else {
+		v = v.less(before)
+	}
 	b.publish(s, v, generation)
 }
 

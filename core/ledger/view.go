@@ -69,29 +69,53 @@ func (v *View) index(uuid string) int {
 	return -1
 }
 
-// replace puts one entry in the place of another; either may be nil. It applies the difference, or sums
-// up where that is not all.
-func (v *View) replace(before, after *Entry) {
-	at := slices.Index(v.Pods, before)
-	switch {
-	case at < 0:
-		v.Pods = slices.Concat(v.Pods, []*Entry{after}) // no longer than needed
-	case after == nil:
-		v.Pods = slices.Delete(slices.Clone(v.Pods), at, at+1)
-	default:
-		v.Pods = slices.Clone(v.Pods)
-		v.Pods[at] = after
+// With returns the node as it would be if these entries were in its book: each in the place of its pod's own
+// entry, if there is one.
+func (v *View) With(entries ...*Entry) *View {
+	if v == nil || len(entries) == 0 {
+		return v
 	}
-	if !v.shift(before, after) {
-		v.sum()
+	w := v.copied(len(entries))
+	exact := true
+	for _, e := range entries {
+		at := slices.IndexFunc(w.Pods, func(o *Entry) bool { return o.UID == e.UID })
+		var before *Entry
+		if at >= 0 {
+			before, w.Pods[at] = w.Pods[at], e
+		} else {
+			w.Pods = append(w.Pods, e)
+		}
+		exact = exact && w.shift(before, e)
 	}
+	if !exact {
+		w.sum()
+	}
+	return w
 }
 
-// shift applies the difference between two entries to Held, and reports false, with nothing done, when
-// that is not all: when a device of theirs is missing, one is unreadable, or the only exclusive holder may
-// be gone.
+// less returns the view without one of its entries.
+func (v *View) less(e *Entry) *View {
+	w := v.copied(0)
+	at := slices.Index(w.Pods, e)
+	w.Pods = slices.Delete(w.Pods, at, at+1)
+	if !w.shift(e, nil) {
+		w.sum()
+	}
+	return w
+}
+
+// copied returns a view whose Pods, with room for more, and Held may be changed.
+func (v *View) copied(more int) *View {
+	w := *v
+	w.Pods = append(make([]*Entry, 0, len(v.Pods)+more), v.Pods...)
+	w.Held = slices.Clone(v.Held)
+	return &w
+}
+
+// shift adds the difference between two entries to Held; either may be nil. It reports false when the result
+// is not right and sum is needed: when a device is missing, an entry is unreadable, or the only exclusive
+// holder may be gone.
 func (v *View) shift(before, after *Entry) bool {
-	held := slices.Clone(v.Held)
 	if before != nil {
 		if before.Problem != "" {
 			return false
@@ -102,27 +126,27 @@ func (v *View) shift(before, after *Entry) bool {
 			if at < 0 || h.Exclusive {
 				return false
 			}
-			less, err := held[at].Sub(h.Amount)
+			less, err := v.Held[at].Sub(h.Amount)
 			if err != nil {
 				return false
 			}
-			held[at].Amount = less
+			v.Held[at].Amount = less
 		}
 	}
-	if after != nil {
-		if after.Problem != "" {
+	if after == nil {
+		return true
+	}
+	if after.Problem != "" {
+		return false
+	}
+	for i := range after.Reserved.Devices {
+		h := &after.Reserved.Devices[i]
+		at := v.index(h.UUID)
+		if at < 0 {
 			return false
 		}
-		for i := range after.Reserved.Devices {
-			h := &after.Reserved.Devices[i]
-			at := v.index(h.UUID)
-			if at < 0 {
-				return false
-			}
-			add(&held[at], &h.Usage)
-		}
+		add(&v.Held[at], &h.Usage)
 	}
-	v.Held = held
 	return true
 }
 
@@ -164,11 +188,9 @@ func (v *View) sum() {
 	}
 }
 
-// add does not look for overflow: see checkRange.
+// add adds what one pod reserves, whose range checkRange has checked.
 func add(sum, u *device.Usage) {
-	sum.Slots += u.Slots
-	sum.MemoryMiB += u.MemoryMiB
-	sum.Cores += u.Cores
+	sum.Amount = sum.Plus(u.Amount)
 	sum.Exclusive = sum.Exclusive || u.Exclusive
 }
 

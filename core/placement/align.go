@@ -191,9 +191,7 @@ func (s *Scratch) tieCost() tieCost {
 	var c tieCost
 	for d := range s.peaks {
 		p := &s.peaks[d]
-		c.peak.MemoryMiB += p.MemoryMiB
-		c.peak.Cores += p.Cores
-		c.peak.Slots += p.Slots
+		c.peak = c.peak.Plus(*p)
 		if p.Slots > 0 {
 			c.fullness += s.rooms[d].fullness
 		}

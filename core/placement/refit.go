@@ -90,10 +90,7 @@ func (m *move) within(offered []bool) ([]device.Share, cost, Reason) {
 			continue
 		}
 		shares[i].UUID = m.s.node.Devices[d].UUID
-		rise := m.s.rise(m.c, d, shares[i].Amount)
-		total.rise.MemoryMiB += rise.MemoryMiB
-		total.rise.Cores += rise.Cores
-		total.rise.Slots += rise.Slots
+		total.rise = total.rise.Plus(m.s.rise(m.c, d, shares[i].Amount))
 	}
 	return shares, total, Fits
 }

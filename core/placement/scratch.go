@@ -229,9 +229,7 @@ func (r *room) refuses(u *use, ask device.Amount) Reason {
 
 // add puts an amount to a use.
 func (u *use) add(ask device.Amount) {
-	u.Slots += ask.Slots
-	u.MemoryMiB += ask.MemoryMiB
-	u.Cores += ask.Cores
+	u.Amount = u.Plus(ask)
 	u.exclusive = u.exclusive || ask.Cores == device.WholeCores
 	u.unlimited = u.unlimited || ask.Cores == 0
 }
@@ -266,7 +264,7 @@ func (s *Scratch) rise(c *container, d int, ask device.Amount) device.Amount {
 	top := peak
 	for k := c.first; k <= c.last; k++ {
 		u := s.at(k, d)
-		top = top.Max(device.Amount{Slots: u.Slots + ask.Slots, MemoryMiB: u.MemoryMiB + ask.MemoryMiB, Cores: u.Cores + ask.Cores})
+		top = top.Max(u.Plus(ask))
 	}
 	return device.Amount{Slots: top.Slots - peak.Slots, MemoryMiB: top.MemoryMiB - peak.MemoryMiB, Cores: top.Cores - peak.Cores}
 }

@@ -198,9 +198,7 @@ func (s *Scratch) betterGroup(a, b []candidate) bool {
 func sum(ranks []candidate) candidate {
 	var total candidate
 	for _, k := range ranks {
-		total.rise.MemoryMiB += k.rise.MemoryMiB
-		total.rise.Cores += k.rise.Cores
-		total.rise.Slots += k.rise.Slots
+		total.rise = total.rise.Plus(k.rise)
 		total.fullness += k.fullness
 	}
 	return total

@@ -3,9 +3,7 @@ package nominated
 import (
 	"slices"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
@@ -55,51 +53,26 @@ func (c Claims) Without(uids ...string) Claims {
 
 // View returns a node as it is for the pod with what those before it are going to hold there.
 func (c Claims) View(s *placement.Scratch, v *ledger.View) *ledger.View {
-	return Beside(v, c.Of(s, v))
-}
-
-// Claim is what a nominated pod is going to hold of its node.
-type Claim struct {
-	Pod  *podrequest.Request
-	Peak phase.Reservation
+	return v.With(c.Of(s, v)...)
 }
 
 // Of returns what those before the pod are going to hold of a node, on which they fit one beside the other once who
 // is ending has ended. Who then does not fit keeps nothing: its nomination is void.
-func (c Claims) Of(s *placement.Scratch, v *ledger.View) []Claim {
+func (c Claims) Of(s *placement.Scratch, v *ledger.View) []*ledger.Entry {
 	if v == nil || len(c.pods[v.Name]) == 0 {
 		return nil
 	}
 	rest := v.Without(c.ending...)
-	var claims []Claim
+	var entries []*ledger.Entry
 	for _, q := range c.On(v.Name) {
-		if _, refusal := nodefit.Fit(s, q, Beside(rest, claims), "", nil); refusal.Refused() {
+		if _, refusal := nodefit.Fit(s, q, rest.With(entries...), "", nil); refusal.Refused() {
 			continue
 		}
 		if peak, err := q.Placement.Classes.Reserved(s.Allocation(), 0); err == nil {
-			claims = append(claims, Claim{q, peak})
+			e := &ledger.Entry{Pod: q.Ledger, Reserved: peak}
+			e.Node = v.Name
+			entries = append(entries, e)
 		}
 	}
-	return claims
-}
-
-// Beside returns a node as it is when claims are held, too.
-func Beside(v *ledger.View, claims []Claim) *ledger.View {
-	if v == nil || len(claims) == 0 {
-		return v
-	}
-	w := *v
-	w.Held = slices.Clone(v.Held)
-	for _, c := range claims {
-		for _, h := range c.Peak.Devices {
-			at := slices.IndexFunc(w.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
-			if at < 0 {
-				continue // the node lost the device meanwhile
-			}
-			if sum, err := w.Held[at].Add(h.Amount); err == nil { // as in the ledger, no sum leaves its range
-				w.Held[at] = device.Usage{Amount: sum, Exclusive: w.Held[at].Exclusive || h.Exclusive}
-			}
-		}
-	}
-	return &w
+	return entries
 }

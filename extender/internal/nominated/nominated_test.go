@@ -144,7 +144,8 @@ func TestNoClaims(t *testing.T) {
 	if s.Before(p).View(&placement.Scratch{}, nil) != nil {
 		t.Error("of an unknown node, a view")
 	}
-	if got := Beside(v, []Claim{{Peak: phase.Reservation{Devices: []phase.Holding{{UUID: "gone"}}}}}); len(got.Held) > 0 {
+	entry := &ledger.Entry{Reserved: phase.Reservation{Devices: []phase.Holding{{UUID: "gone"}}}}
+	if got := v.With(entry); len(got.Held) > 0 {
 		t.Errorf("%v is held of no device", got.Held)
 	}
 }

@@ -187,7 +187,7 @@ func (p *pass) place(r *podrequest.Request, node string) bool {
 	// What nominated pods reserve is computed from the ledger alone, as in Filter. One that was nudged counts twice until
 	// it is bound.
 	claims := p.aheadOf(r).Of(&p.scratch, p.book.Node(node))
-	if _, refusal := nodefit.Fit(&p.scratch, r, nominated.Beside(v, claims), gate, p); refusal.Refused() {
+	if _, refusal := nodefit.Fit(&p.scratch, r, v.With(claims...), gate, p); refusal.Refused() {
 		return false
 	}
 	reserved, err := r.Placement.Classes.Reserved(p.scratch.Allocation(), 0)
@@ -196,7 +196,9 @@ func (p *pass) place(r *podrequest.Request, node string) bool {
 	}
 	p.placed++
 	p.room[node]--
-	p.nodes[node] = nominated.Beside(v, []nominated.Claim{{Pod: r, Peak: reserved}})
+	nudged := &ledger.Entry{Pod: r.Ledger, Reserved: reserved}
+	nudged.UID = "nudged " + r.UID // of its own: With replaces an entry of the same UID
+	p.nodes[node] = v.With(nudged)
 	s := scope{r.Namespace, r.Ledger.Scope}
 	if p.charged[s] == nil {
 		p.charged[s] = map[string]ledger.Charge{}

@@ -1,8 +1,6 @@
 package fit
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -61,13 +59,7 @@ func (k *kept) view(v *ledger.View) *ledger.View {
 	if len(claims) == 0 {
 		return v
 	}
-	with := nominated.Beside(v, claims)
-	with.Pods = slices.Clone(v.Pods)
-	for _, c := range claims {
-		e := &ledger.Entry{Pod: c.Pod.Ledger, Reserved: c.Peak}
-		e.Node = v.Name
-		with.Pods = append(with.Pods, e)
-	}
+	with := v.With(claims...)
 	k.views[v.Name] = view{v, with}
 	return with
 }

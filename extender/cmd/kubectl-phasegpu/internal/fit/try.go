@@ -13,7 +13,6 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
-	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
@@ -45,10 +44,12 @@ func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
 	}
 	var gone []*corev1.Pod
 	if t.First != nil {
-		n.Held, gone = c.heldFrom(view, t.First)
+		var then *ledger.View
+		then, gone = c.then(view, t.First)
 		if len(c.kept.before.On(node.Name)) > 0 {
-			n.Held = c.heldAnew(view, t.First)
+			then = c.thenKept(view, t.First)
 		}
+		n.Held = then.Held
 	}
 	if _, reason := c.scratch.Fit(n, t.Request.Placement); reason != placement.Fits {
 		return false
@@ -56,56 +57,36 @@ func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
 	return c.lacks(node, t.Pod, gone...) == nil
 }
 
-// heldFrom returns what the pods on a node hold of its devices when each holds its phases from first on, and
-// the pods that then are gone.
-func (c *Cluster) heldFrom(view *ledger.View, first func(*ledger.Entry) int) (held []device.Usage, gone []*corev1.Pod) {
-	held = make([]device.Usage, len(view.Devices))
+// then returns a node as it is when each of its pods holds its phases from first on, and the pods that are gone then.
+func (c *Cluster) then(view *ledger.View, first func(*ledger.Entry) int) (then *ledger.View, gone []*corev1.Pod) {
+	var changed []*ledger.Entry
 	for _, e := range view.Pods {
-		from, reserved := first(e), e.Reserved
-		if from != e.First {
-			reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
-		}
+		from := first(e)
 		if pod := c.Pod(e); pod != nil && from == phase.None {
 			gone = append(gone, pod)
 		}
-		for _, h := range reserved.Devices {
-			at := slices.IndexFunc(view.Devices, func(d device.Device) bool { return d.UUID == h.UUID })
-			if at < 0 {
-				continue // a device that is not there
-			}
-			sum, err := held[at].Add(h.Amount)
-			if err != nil {
-				continue // the ledger keeps sums in range
-			}
-			held[at] = device.Usage{Amount: sum, Exclusive: held[at].Exclusive || h.Exclusive}
+		if from == e.First {
+			continue
 		}
+		later := *e
+		later.First = from
+		later.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+		changed = append(changed, &later)
 	}
-	return held, gone
+	return view.With(changed...), gone
 }
 
-// heldAnew is heldFrom on a node to which pods were nominated: when others hold less there, they may have other devices
+// thenKept is then on a node to which pods were nominated: when others hold less there, they may have other devices
 // kept, or find room again.
-func (c *Cluster) heldAnew(view *ledger.View, first func(*ledger.Entry) int) []device.Usage {
-	then := *c.book.Node(view.Name)
-	then.Held, _ = c.heldFrom(&then, first)
-	then.Pods = nil
+func (c *Cluster) thenKept(view *ledger.View, first func(*ledger.Entry) int) *ledger.View {
+	then, _ := c.then(c.book.Node(view.Name), first)
 	var ended []string // of those who were nominated
 	for _, e := range view.Pods {
-		switch from := first(e); {
-		case c.Kept(e):
-			if from == phase.None {
-				ended = append(ended, e.UID)
-			}
-		case from == e.First:
-			then.Pods = append(then.Pods, e)
-		case from != phase.None:
-			less := *e
-			less.First = from
-			less.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
-			then.Pods = append(then.Pods, &less)
+		if c.Kept(e) && first(e) == phase.None {
+			ended = append(ended, e.UID)
 		}
 	}
-	return nominated.Beside(&then, c.kept.before.Without(ended...).Of(&c.kept.scratch, &then)).Held
+	return then.With(c.kept.before.Without(ended...).Of(&c.kept.scratch, then)...)
 }
 
 // Parse parses what a pod asks for, with the cluster's defaults.
