@@ -57,15 +57,16 @@ func (e extenders) serve(t *testing.T, more ...string) *httptest.Server {
 	state := api(t, more...).Config.Handler
 	mux := http.NewServeMux()
 	mux.Handle("/", state)
-	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/gpus/leases/phasegpu-scheduler", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if e.lease == "" {
-			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no such lease"}`)
-			return
-		}
-		fmt.Fprintf(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, e.lease)
-	})
+	mux.HandleFunc("GET /apis/coordination.k8s.io/v1/namespaces/gpus/leases/phasegpu-scheduler",
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if e.lease == "" {
+				w.WriteHeader(http.StatusNotFound)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"no such lease"}`)
+				return
+			}
+			fmt.Fprintf(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, e.lease)
+		})
 	mux.HandleFunc("GET /api/v1/namespaces/gpus/pods", func(w http.ResponseWriter, r *http.Request) {
 		if got := r.URL.Query().Get("labelSelector"); got != "app.kubernetes.io/name=phasegpu-scheduler" {
 			t.Errorf("pods with labels %q are listed", got)
@@ -77,14 +78,15 @@ func (e extenders) serve(t *testing.T, more ...string) *httptest.Server {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"kind":"PodList","apiVersion":"v1","items":[%s]}`, strings.Join(items, ","))
 	})
-	mux.HandleFunc("GET /api/v1/namespaces/gpus/pods/{pod}/proxy/debug/ledger", func(w http.ResponseWriter, r *http.Request) {
-		name, _ := strings.CutSuffix(r.PathValue("pod"), ":8080")
-		if e.books[name] == "" {
-			http.Error(w, "connection refused", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprint(w, e.books[name])
-	})
+	mux.HandleFunc("GET /api/v1/namespaces/gpus/pods/{pod}/proxy/debug/ledger",
+		func(w http.ResponseWriter, r *http.Request) {
+			name, _ := strings.CutSuffix(r.PathValue("pod"), ":8080")
+			if e.books[name] == "" {
+				http.Error(w, "connection refused", http.StatusServiceUnavailable)
+				return
+			}
+			fmt.Fprint(w, e.books[name])
+		})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
 	return server
@@ -99,31 +101,34 @@ func TestAuditFindsTheExtenders(t *testing.T) {
 		books  []string // name, and whether it leads
 		stderr string
 	}{
-		{"leader and follower", extenders{"b_1234", map[string]bool{"a": true, "b": true}, map[string]string{"a": right, "b": right}}, 0,
+		{"leader and follower", extenders{"b_1234", map[string]bool{"a": true, "b": true},
+			map[string]string{"a": right, "b": right}}, 0,
 			[]string{"Pod gpus/b true", "Pod gpus/a false"}, ""},
-		{"one that is not ready", extenders{"b_1234", map[string]bool{"a": false, "b": true}, map[string]string{"a": right, "b": right}}, 0,
-			[]string{"Pod gpus/b true"}, "warning: Pod gpus/a: its extender is not ready, so its books are not compared\n"},
+		{"one that is not ready", extenders{"b_1234", map[string]bool{"a": false, "b": true},
+			map[string]string{"a": right, "b": right}}, 0,
+			[]string{"Pod gpus/b true"}, "warning: Pod gpus/a: its extender is not ready, so its books are not " +
+				"compared\n"},
 		{"the leader is gone", extenders{"c_1234", map[string]bool{"b": true}, map[string]string{"b": right}}, 0,
-			[]string{"Pod gpus/b false"}, "warning: Lease gpus/phasegpu-scheduler: held by \"c\", which is no extender that is ready: nothing is bound until another takes over\n"},
-		{"one cannot be reached", extenders{"b_1234", map[string]bool{"a": true, "b": true}, map[string]string{"b": right}}, 2,
+			[]string{"Pod gpus/b false"}, "warning: Lease gpus/phasegpu-scheduler: held by \"c\", which is no " +
+				"extender that is ready: nothing is bound until another takes over\n"},
+		{"one cannot be reached", extenders{"b_1234", map[string]bool{"a": true, "b": true},
+			map[string]string{"b": right}}, 2,
 			[]string{"Pod gpus/b true"}, "error: Pod gpus/a: its books cannot be read: "},
-		{"one shows something else", extenders{"b_1234", map[string]bool{"b": true}, map[string]string{"b": "<html>"}}, 2,
+		{"one shows something else", extenders{"b_1234", map[string]bool{"b": true}, map[string]string{"b": "<html>"}},
+			2,
 			nil, "error: Pod gpus/b: this is no extender's /debug/ledger: "},
 		{"none is ready", extenders{"b_1234", map[string]bool{"b": false}, nil}, 2,
-			nil, "error: none of 1 pods with label app.kubernetes.io/name=phasegpu-scheduler in namespace gpus has an extender that is ready\n"},
+			nil, "error: none of 1 pods with label app.kubernetes.io/name=phasegpu-scheduler in namespace gpus has " +
+				"an extender that is ready\n"},
 		{"no Lease", extenders{}, 2,
-			nil, "error: the leading extender cannot be found by its Lease (is phasegpu in another namespace? give --namespace; or give --ledger): "},
+			nil, "error: the leading extender cannot be found by its Lease (is phasegpu in another namespace? give " +
+				"--namespace; or give --ledger): "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			stdout, stderr, code := command(t, "", "audit", "-n", "gpus", "--kubeconfig", kubeconfig(t, c.e.serve(t)), "--context", "test", "-o", "json")
+			args := append([]string{"audit", "-n", "gpus"}, access(t, c.e.serve(t))...)
+			got, _, stderr, code := parsed[audit.Report](t, args...)
 			if code != c.code || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, c.code, stderr, c.stderr)
-			}
-			var got audit.Report
-			if stdout != "" {
-				if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-					t.Fatal(err)
-				}
 			}
 			var names []string
 			for _, b := range got.Books {
@@ -141,7 +146,7 @@ func TestAuditFindsTheExtenders(t *testing.T) {
 
 // Books from a URL or a file are compared with the cluster.
 func TestAuditOfBooksFromElsewhere(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	access := access(t, api(t))
 	right := books(t)
 	shown := right
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -153,7 +158,8 @@ func TestAuditOfBooksFromElsewhere(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	edited := filepath.Join(t.TempDir(), "ledger.json")
-	if err := os.WriteFile(edited, []byte(strings.ReplaceAll(right, `"memoryMiB":10000`, `"memoryMiB":12000`)), 0o600); err != nil {
+	if err := os.WriteFile(edited, []byte(strings.ReplaceAll(right, `"memoryMiB":10000`, `"memoryMiB":12000`)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -164,12 +170,10 @@ func TestAuditOfBooksFromElsewhere(t *testing.T) {
 		{server.URL + "/debug/ledger", 0, "no drift", ""},
 		{server.URL + "/metrics", 2, "", "404 Not Found: give the URL of an extender's /debug/ledger"},
 		{"http://127.0.0.1:1/debug/ledger", 2, "", "connection refused"},
-		{edited, 1, "pod ml/running  books 12000 MiB, 1 slot  recomputed 10000 MiB, 1 slot  its record says otherwise", ""},
+		{edited, 1, "pod ml/running  books 12000 MiB, 1 slot  recomputed 10000 MiB, 1 slot  its record says otherwise",
+			""},
 		{"no-such-file", 2, "", "no-such-file"},
 	} {
-		stdout, stderr, code := command(t, "", append([]string{"audit", "--ledger", c.ledger}, access...)...)
-		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
-			t.Errorf("%s: exit code %d, want %d\nstdout %s\nstderr %s", c.ledger, code, c.code, stdout, stderr)
-		}
+		check(t, append([]string{"audit", "--ledger", c.ledger}, access...), c.code, c.stdout, c.stderr)
 	}
 }

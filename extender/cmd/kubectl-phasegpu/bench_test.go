@@ -23,17 +23,19 @@ func BenchmarkCommand(b *testing.B) {
 	const nodes, pods = 5000, 40_000
 	server := httptest.NewTLSServer(large(b, nodes, pods))
 	b.Cleanup(server.Close)
-	access := []string{"--kubeconfig", kubeconfig(b, server), "--context", "test"}
-	for _, args := range [][]string{{"top", "nodes"}, {"top", "namespaces"}, {"why", "waiting"}, {"timeline", "waiting"}} {
-		b.Run(fmt.Sprintf("command=%s/nodes=%d/pods=%d/by=phasegpu", strings.Join(args, "-"), nodes, pods), func(b *testing.B) {
-			for b.Loop() {
-				var out, stderr bytes.Buffer
-				code := run(b.Context(), append(args, access...), plain("", &out, &stderr))
-				if code > exitNegative || out.Len() == 0 {
-					b.Fatalf("exit code %d: %s", code, stderr.String())
+	access := access(b, server)
+	for _, args := range [][]string{{"top", "nodes"}, {"top", "namespaces"}, {"why", "waiting"},
+		{"timeline", "waiting"}} {
+		b.Run(fmt.Sprintf("command=%s/nodes=%d/pods=%d/by=phasegpu", strings.Join(args, "-"), nodes, pods),
+			func(b *testing.B) {
+				for b.Loop() {
+					var out, stderr bytes.Buffer
+					code := run(b.Context(), append(args, access...), plain("", &out, &stderr))
+					if code > exitNegative || out.Len() == 0 {
+						b.Fatalf("exit code %d: %s", code, stderr.String())
+					}
 				}
-			}
-		})
+			})
 	}
 }
 
@@ -69,7 +71,9 @@ func large(b *testing.B, nodes, pods int) http.Handler {
 			list := &corev1.NodeList{TypeMeta: kind("NodeList"), ListMeta: metav1.ListMeta{Continue: next}}
 			for _, node := range objects[from:to] {
 				for i := range 30 { // which make up most of a node
-					node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example/team/image-%d@sha256:%064d", i, i)}})
+					node.Status.Images = append(node.Status.Images,
+						corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.example/team/image-%d@sha256:%064d",
+							i, i)}})
 				}
 				list.Items = append(list.Items, *node)
 			}

@@ -89,7 +89,11 @@ func api(t *testing.T, more ...string) *httptest.Server {
 		}
 		switch {
 		case parts[0] == "namespaces":
-			answer("NamespaceList", corev1.NamespaceList{Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "ml"}}, {ObjectMeta: metav1.ObjectMeta{Name: "team"}}}})
+			var list corev1.NamespaceList
+			for _, name := range []string{"ml", "team"} {
+				list.Items = append(list.Items, corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			answer("NamespaceList", list)
 		case parts[0] == "nodes" && len(parts) == 2:
 			answer("Node", nodes.Items[0])
 		case parts[0] == "nodes":
@@ -105,7 +109,8 @@ func api(t *testing.T, more ...string) *httptest.Server {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusNotFound)
-			answer("Status", metav1.Status{Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404, Message: `pods "` + parts[1] + `" not found`})
+			answer("Status", metav1.Status{Status: "Failure", Reason: metav1.StatusReasonNotFound, Code: 404,
+				Message: `pods "` + parts[1] + `" not found`})
 		case parts[0] == "pods":
 			answer("PodList", pageOf(pods, namespace, r))
 		default:
@@ -130,7 +135,8 @@ func pageOf(pods []corev1.Pod, namespace string, r *http.Request) corev1.PodList
 			selected = p.Spec.NodeName == "" && p.Status.NominatedNodeName != ""
 		}
 		label := r.URL.Query().Get("labelSelector")
-		if (namespace == "" || p.Namespace == namespace) && selected && (label == "" || label == "app="+p.Labels["app"]) {
+		if (namespace == "" || p.Namespace == namespace) && selected &&
+			(label == "" || label == "app="+p.Labels["app"]) {
 			all = append(all, p)
 		}
 	}
@@ -149,15 +155,21 @@ func kubeconfig(t testing.TB, server *httptest.Server) string {
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: none,
 clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {token: secret}}],
 contexts: [{name: test, context: {cluster: c, user: u, namespace: ml}}, {name: none, context: {cluster: nowhere, user: u}}]}`, server.URL,
-		base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+		base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: server.Certificate().Raw})))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
+// access are the flags that reach a server.
+func access(t testing.TB, server *httptest.Server) []string {
+	return []string{"--kubeconfig", kubeconfig(t, server), "--context", "test"}
+}
+
 func TestExplainOnACluster(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test", "-o", "json"}
+	server := api(t)
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -167,19 +179,18 @@ func TestExplainOnACluster(t *testing.T) {
 	}{
 		{"by name, in the context's namespace", []string{"running", "web"}, 0, []string{"ml/running", "ml/web"}, ""},
 		{"another namespace", []string{"other", "-n", "team"}, 0, []string{"team/other"}, ""},
-		{"one that is not there loses nothing", []string{"gone", "waiting"}, 2, []string{"ml/waiting"}, "error: Pod ml/gone: pods \"gone\" not found\n"},
-		{"all namespaces, only pods with devices", []string{"-A"}, 0, []string{"ml/running", "ml/waiting", "team/other"}, ""},
+		{"one that is not there loses nothing", []string{"gone", "waiting"}, 2, []string{"ml/waiting"},
+			"error: Pod ml/gone: pods \"gone\" not found\n"},
+		{"all namespaces, only pods with devices", []string{"-A"}, 0,
+			[]string{"ml/running", "ml/waiting", "team/other"}, ""},
 		{"a selector, in one namespace", []string{"-l", "app=a"}, 0, []string{"ml/running"}, ""},
 		{"a selector that nothing matches", []string{"-l", "app=b"}, 0, nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			stdout, stderr, code := command(t, "", append(append([]string{"explain"}, c.args...), access...)...)
+			args := append(append([]string{"explain"}, c.args...), access(t, server)...)
+			got, _, stderr, code := parsed[explain.Report](t, args...)
 			if code != c.code || stderr != c.stderr {
 				t.Errorf("exit code %d, want %d; stderr %q, want %q", code, c.code, stderr, c.stderr)
-			}
-			var got explain.Report
-			if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-				t.Fatal(err)
 			}
 			var pods []string
 			for _, p := range got.Pods {
@@ -193,9 +204,10 @@ func TestExplainOnACluster(t *testing.T) {
 }
 
 func TestFitOnACluster(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	access := access(t, api(t))
 	pod := func(memory int) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new"},"spec":{"containers":[{"name":"a","image":"x","resources":{"limits":{"nvidia.com/gpu":1,"nvidia.com/gpumem":%d}}}]}}`, memory)
+		return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: new}, spec: {containers: [{name: a, image: x,
+			resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: %d}}}]}}`, memory)
 	}
 	// 14576 MiB of the card are free, and 10000 of the quota.
 	for _, c := range []struct {
@@ -214,8 +226,10 @@ func TestFitOnACluster(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil || len(got.Pods) != 1 || stderr != "" {
 			t.Fatalf("%d MiB: %v, %s, stderr %q", c.memory, err, stdout, stderr)
 		}
-		if fits := c.reason == ""; fits != (code == exitFine) || !strings.Contains(got.Pods[0].Reasons["node-1"], c.reason) {
-			t.Errorf("%d MiB: exit code %d, reason %q, want %q", c.memory, code, got.Pods[0].Reasons["node-1"], c.reason)
+		if fits := c.reason == ""; fits != (code == exitFine) ||
+			!strings.Contains(got.Pods[0].Reasons["node-1"], c.reason) {
+			t.Errorf("%d MiB: exit code %d, reason %q, want %q", c.memory, code, got.Pods[0].Reasons["node-1"],
+				c.reason)
 		}
 	}
 	_, stderr, code := command(t, pod(1), append([]string{"fit", "-f", "-"}, access[:2]...)...)
@@ -225,7 +239,7 @@ func TestFitOnACluster(t *testing.T) {
 }
 
 func TestRefitOnACluster(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	access := access(t, api(t))
 	for _, c := range []struct {
 		pod, allow     string
 		code           int
@@ -236,17 +250,15 @@ func TestRefitOnACluster(t *testing.T) {
 		{"gone", "GPU-0", 2, "", `pods "gone" not found`},
 		{"waiting", "GPU-0", 2, "", "pod ml/waiting has no node yet"},
 	} {
-		stdout, stderr, code := command(t, "", append([]string{"refit", "--dry-run", c.pod, "a", "--allow", c.allow}, access...)...)
-		if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
-			t.Errorf("%s to %s: exit code %d, want %d\nstdout %s\nstderr %s", c.pod, c.allow, code, c.code, stdout, stderr)
-		}
+		args := append([]string{"refit", "--dry-run", c.pod, "a", "--allow", c.allow}, access...)
+		check(t, args, c.code, c.stdout, c.stderr)
 	}
 }
 
 // The flags of kubectl reach the cluster as they do there.
 func TestFlagsOfKubectl(t *testing.T) {
 	server := api(t)
-	access := []string{"--kubeconfig", kubeconfig(t, server), "--context", "test"}
+	access := access(t, server)
 	for _, c := range []struct {
 		args   []string
 		code   int
@@ -259,9 +271,6 @@ func TestFlagsOfKubectl(t *testing.T) {
 		{append(access, "--cluster", "nowhere"), exitBadInput, "no cluster to ask"},
 		{[]string{"--server", server.URL, "--insecure-skip-tls-verify", "--token", "secret", "-n", "ml"}, exitFine, ""},
 	} {
-		_, stderr, code := command(t, "", append([]string{"explain", "running"}, c.args...)...)
-		if code != c.code || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
-			t.Errorf("%q: exit code %d, want %d; stderr %q, want %q", c.args, code, c.code, stderr, c.stderr)
-		}
+		check(t, append([]string{"explain", "running"}, c.args...), c.code, "", c.stderr)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -36,6 +37,27 @@ func command(t *testing.T, stdin string, args ...string) (stdout, stderr string,
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, plain(stdin, &out, &err))
 	return out.String(), err.String(), code
+}
+
+// check runs a command line and looks for parts of its output. Nothing is on standard error unless something must be.
+func check(t *testing.T, args []string, code int, stdout, stderr string) {
+	t.Helper()
+	gotOut, gotErr, gotCode := command(t, "", args...)
+	if gotCode != code || !strings.Contains(gotOut, stdout) || !strings.Contains(gotErr, stderr) ||
+		(stderr == "") != (gotErr == "") {
+		t.Errorf("%q: exit code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q)",
+			args, gotCode, code, gotOut, stdout, gotErr, stderr)
+	}
+}
+
+// parsed runs a command line and decodes what it prints as JSON.
+func parsed[T any](t *testing.T, args ...string) (report T, stdout, stderr string, code int) {
+	t.Helper()
+	stdout, stderr, code = command(t, "", append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil && stdout != "" {
+		t.Fatal(err)
+	}
+	return report, stdout, stderr, code
 }
 
 // TestTranscripts replays testdata/*/*.txt. Each is prose behind "# ", files that begin with a line
@@ -148,10 +170,12 @@ func TestCommandLine(t *testing.T) {
 		{"help of timeline", []string{"timeline", "--help"}, 0, "in UTC", ""},
 		{"completion of bash", []string{"completion", "bash"}, 0, "__start_kubectl-phasegpu", ""},
 		{"version", []string{"version"}, 0, "kubectl-phasegpu ", ""},
-		{"unknown command", []string{"frobnicate"}, 2, "", `"frobnicate" is no command: use audit, completion, explain, fit, help, refit, timeline, top, version, why`},
+		{"unknown command", []string{"frobnicate"}, 2, "",
+			`"frobnicate" is no command: use audit, completion, explain, fit, help, refit, timeline, top, version, why`},
 		{"unknown flag", []string{"explain", "--frob"}, 2, "", "unknown flag: --frob"},
 		{"unknown output", []string{"explain", "-f", "-", "-o", "yaml"}, 2, "", "-o yaml is unknown: use text or json"},
-		{"unknown release", []string{"explain", "-f", "-", "--release", "never"}, 2, "", `--release: release policy "never" is unknown: use per-init, all-inits or hold`},
+		{"unknown release", []string{"explain", "-f", "-", "--release", "never"}, 2, "",
+			`--release: release policy "never" is unknown: use per-init, all-inits or hold`},
 		{"nothing to explain", []string{"explain"}, 2, "", "nothing to explain: give -f FILE"},
 		{"files and names", []string{"explain", "-f", "x", "pod"}, 2, "", "exclude each other"},
 		{"names and all", []string{"explain", "pod", "-A"}, 2, "", "exclude"},
@@ -160,31 +184,36 @@ func TestCommandLine(t *testing.T) {
 		{"unknown policy", []string{"fit", "-f", "-", "--node-policy", "pile"}, 2, "", "--node-policy:"},
 		{"missing file", []string{"explain", "-f", "no-such.yaml"}, 2, "", "no-such.yaml"},
 		{"no kubeconfig", []string{"explain", "pod", "--kubeconfig", "no-such"}, 2, "", "no cluster to ask"},
-		{"no kubeconfig for fit", []string{"fit", "-f", "-", "--kubeconfig", "no-such"}, 2, "", "offline, give --nodes FILE"},
-		{"standard input twice", []string{"explain", "-f", "-", "-f", "-"}, 2, "", "standard input (-) can be read only once"},
+		{"no kubeconfig for fit", []string{"fit", "-f", "-", "--kubeconfig", "no-such"}, 2, "",
+			"offline, give --nodes FILE"},
+		{"standard input twice", []string{"explain", "-f", "-", "-f", "-"}, 2, "",
+			"standard input (-) can be read only once"},
 		{"audit of a name", []string{"audit", "pod"}, 2, "", `"pod": audit takes no arguments`},
 		{"audit of objects alone", []string{"audit", "-f", "x"}, 2, "", "give the books to compare with --ledger FILE"},
-		{"no kubeconfig for audit", []string{"audit", "--kubeconfig", "no-such"}, 2, "", "offline, give --ledger FILE and -f FILE"},
-		{"standard input twice for audit", []string{"audit", "--ledger", "-", "-f", "-"}, 2, "", "standard input (-) can be read only once"},
-		{"refit in earnest", []string{"refit", "pod", "a", "--allow", "G"}, 2, "", "only the device plugin of a node moves containers"},
-		{"refit of nothing", []string{"refit", "--dry-run", "pod", "--allow", "G"}, 2, "", "a pod and one of its containers"},
+		{"no kubeconfig for audit", []string{"audit", "--kubeconfig", "no-such"}, 2, "",
+			"offline, give --ledger FILE and -f FILE"},
+		{"standard input twice for audit", []string{"audit", "--ledger", "-", "-f", "-"}, 2, "",
+			"standard input (-) can be read only once"},
+		{"refit in earnest", []string{"refit", "pod", "a", "--allow", "G"}, 2, "",
+			"only the device plugin of a node moves containers"},
+		{"refit of nothing", []string{"refit", "--dry-run", "pod", "--allow", "G"}, 2, "",
+			"a pod and one of its containers"},
 		{"refit to nothing", []string{"refit", "--dry-run", "pod", "a"}, 2, "", "--allow names no device"},
-		{"refit to an unknown policy", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--device-policy", "pile"}, 2, "", "--device-policy:"},
+		{"refit to an unknown policy", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--device-policy",
+			"pile"}, 2, "", "--device-policy:"},
 		{"why of nothing", []string{"why"}, 2, "", "name one pod (see why --help)"},
 		{"why of two", []string{"why", "a", "b"}, 2, "", "name one pod (see why --help)"},
 		{"no kubeconfig for why", []string{"why", "a", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
 		{"no kubeconfig for top", []string{"top", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
 		{"timeline of nothing", []string{"timeline"}, 2, "", "name one pod (see timeline --help)"},
-		{"no kubeconfig for timeline", []string{"timeline", "a", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
-		{"no kubeconfig for refit", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--kubeconfig", "no-such"}, 2, "", "offline, give -f FILE"},
-		{"standard input twice over", []string{"fit", "-f", "-", "--nodes", "-"}, 2, "", "standard input (-) can be read only once"},
+		{"no kubeconfig for timeline", []string{"timeline", "a", "--kubeconfig", "no-such"}, 2, "",
+			"offline, give -f FILE"},
+		{"no kubeconfig for refit", []string{"refit", "--dry-run", "pod", "a", "--allow", "G", "--kubeconfig",
+			"no-such"}, 2, "", "offline, give -f FILE"},
+		{"standard input twice over", []string{"fit", "-f", "-", "--nodes", "-"}, 2, "",
+			"standard input (-) can be read only once"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			stdout, stderr, code := command(t, "", c.args...)
-			if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) || (c.stderr == "") != (stderr == "") {
-				t.Errorf("exit code %d (want %d)\nstdout %q (want %q)\nstderr %q (want %q)", code, c.code, stdout, c.stdout, stderr, c.stderr)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { check(t, c.args, c.code, c.stdout, c.stderr) })
 	}
 }
 

@@ -99,7 +99,7 @@ func TestExplainAgreesWithTheVectors(t *testing.T) {
 // What the timeline says is reserved in the present phase is what the vectors say is reserved now, and it is what
 // the ends that are to come will release.
 func TestTimelineAgreesWithTheVectors(t *testing.T) {
-	told := 0
+	compared := 0
 	for path, vectors := range readVectors(t) {
 		for _, v := range vectors {
 			release, err := phase.ParseRelease(v.Release)
@@ -117,7 +117,7 @@ func TestTimelineAgreesWithTheVectors(t *testing.T) {
 			if got.Current == nil {
 				continue
 			}
-			told++
+			compared++
 			if *got.Current != v.Want.CompletedInits {
 				t.Errorf("%s: %s: in phase %d, want %d", path, v.Name, *got.Current, v.Want.CompletedInits)
 			}
@@ -140,12 +140,13 @@ func TestTimelineAgreesWithTheVectors(t *testing.T) {
 			}
 			for uuid, memory := range releasing {
 				if want[uuid] != memory {
-					t.Errorf("%s: %s: %v MiB of %s will be released, %v are reserved", path, v.Name, memory, uuid, want[uuid])
+					t.Errorf("%s: %s: %v MiB of %s will be released, %v are reserved", path, v.Name, memory, uuid,
+						want[uuid])
 				}
 			}
 		}
 	}
-	if told < 20 {
-		t.Errorf("only %d vectors were told", told)
+	if compared < 20 {
+		t.Errorf("only %d vectors were compared", compared)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/top"
@@ -32,6 +33,11 @@ func withBooks(t *testing.T, change func(*ui.Ledger)) extenders {
 
 // The extender is asked for what only it knows, and without it the rest is told all the same.
 func TestWhyOnACluster(t *testing.T) {
+	gate := func(waiting int, shut float64) extenders {
+		return withBooks(t, func(l *ui.Ledger) {
+			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: waiting, ShutSeconds: shut}}
+		})
+	}
 	for _, c := range []struct {
 		name  string
 		e     extenders
@@ -42,32 +48,34 @@ func TestWhyOnACluster(t *testing.T) {
 		says  []string // parts of the JSON
 	}{
 		{"no extender", extenders{}, []string{"waiting"}, 1, why.Waiting, "API server",
-			[]string{"spec.schedulerName is default-scheduler", `"fits": [`, "how many pods wait at GPU gates is not known: the leading extender cannot be found by its Lease"}},
-		{"an extender", withBooks(t, func(*ui.Ledger) {}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"gates": []`}},
-		{"a gate with a pod inside", withBooks(t, func(l *ui.Ledger) {
-			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 2, ShutSeconds: 3}}
-		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{`"waiting": 2`, `"refusals": []`}},
-		{"a deep queue", withBooks(t, func(l *ui.Ledger) {
-			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, Waiting: 8, ShutSeconds: 3}}
-		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has too many pods waiting (inside: ml/x for 3 s; 8 waiting)"}},
-		{"a gate that is shut for long", withBooks(t, func(l *ui.Ledger) {
-			l.Gates = []ui.Gate{{Node: "node-1", Inside: []string{"ml/x"}, ShutSeconds: 31}}
-		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"kubelet does not report on a pod bound to it"}},
+			[]string{"spec.schedulerName is default-scheduler", `"fits": [`,
+				"how many pods wait at GPU gates is not known: the leading extender cannot be found by its Lease"}},
+		{"an extender", withBooks(t, func(*ui.Ledger) {}), []string{"waiting"}, 1, why.Waiting, "extender",
+			[]string{`"gates": []`}},
+		{"a gate with a pod inside", gate(2, 3), []string{"waiting"}, 1, why.Waiting, "extender",
+			[]string{`"waiting": 2`, `"refusals": []`}},
+		{"a deep queue", gate(8, 3), []string{"waiting"}, 1, why.Waiting, "extender",
+			[]string{"has too many pods waiting (inside: ml/x for 3 s; 8 waiting)"}},
+		{"a gate that is shut for long", gate(0, 31), []string{"waiting"}, 1, why.Waiting, "extender",
+			[]string{"kubelet does not report on a pod bound to it"}},
 		{"booked already", withBooks(t, func(l *ui.Ledger) {
-			l.Nodes[0].Pods = append(l.Nodes[0].Pods, ui.Pod{UID: "u2", Namespace: "ml", Name: "waiting", Assumed: true})
-		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has booked it on node node-1 and its Binding is on its way"}},
+			l.Nodes[0].Pods = append(l.Nodes[0].Pods,
+				ui.Pod{UID: "u2", Namespace: "ml", Name: "waiting", Assumed: true})
+		}), []string{"waiting"}, 1, why.Waiting, "extender", []string{"has booked it on node node-1 and its Binding " +
+			"is on its way"}},
 		{"placed", extenders{}, []string{"running"}, 0, why.Placed, "API server", []string{"GPU gate of node node-1"}},
-		{"another namespace", withBooks(t, func(*ui.Ledger) {}), []string{"other", "-n", "team"}, 1, why.Waiting, "extender", []string{`"quotas": []`}},
+		{"another namespace", withBooks(t, func(*ui.Ledger) {}), []string{"other", "-n", "team"}, 1, why.Waiting,
+			"extender", []string{`"quotas": []`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			args := append([]string{"why", "--extender-namespace", "gpus", "--kubeconfig", kubeconfig(t, c.e.serve(t)), "--context", "test", "-o", "json"}, c.args...)
-			stdout, stderr, code := command(t, "", args...)
-			var got why.Report
-			if err := json.Unmarshal([]byte(stdout), &got); err != nil || stderr != "" {
-				t.Fatalf("%v, stderr %q", err, stderr)
+			args := append([]string{"why", "--extender-namespace", "gpus"}, access(t, c.e.serve(t))...)
+			got, stdout, stderr, code := parsed[why.Report](t, append(args, c.args...)...)
+			if stderr != "" {
+				t.Fatal(stderr)
 			}
 			if code != c.code || got.State != c.state || got.GatesFrom != c.from {
-				t.Errorf("exit code %d, %s, gates from %s; want %d, %s, %s", code, got.State, got.GatesFrom, c.code, c.state, c.from)
+				t.Errorf("exit code %d, %s, gates from %s; want %d, %s, %s", code, got.State, got.GatesFrom, c.code,
+					c.state, c.from)
 			}
 			for _, part := range c.says {
 				if !strings.Contains(stdout, part) {
@@ -85,12 +93,9 @@ func TestKeptRoomOnACluster(t *testing.T) {
   spec: {priority: 10, containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 14000}}}]}
   status: {phase: Pending, nominatedNodeName: node-1}
 `
-	access := []string{"--kubeconfig", kubeconfig(t, extenders{}.serve(t, kept)), "--context", "test", "-o", "json"}
-	stdout, _, _ := command(t, "", append([]string{"why", "waiting", "--extender-namespace", "gpus"}, access...)...)
-	var got why.Report
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
-		t.Fatal(err)
-	}
+	access := access(t, extenders{}.serve(t, kept))
+	args := append([]string{"why", "waiting", "--extender-namespace", "gpus"}, access...)
+	got, stdout, _, _ := parsed[why.Report](t, args...)
 	if len(got.Refusals) != 1 {
 		t.Fatalf("it fits: %s", stdout)
 	}
@@ -101,7 +106,8 @@ func TestKeptRoomOnACluster(t *testing.T) {
 	if diff := cmp.Diff([]string{"nominated 14000 true", "running 10000 false"}, names); diff != "" {
 		t.Errorf("holders: -want +got\n%s", diff)
 	}
-	small := `{apiVersion: v1, kind: Pod, metadata: {name: s}, spec: {containers: [{name: a, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 2000}}}]}}`
+	small := `{apiVersion: v1, kind: Pod, metadata: {name: s}, spec: {containers: [{name: a, image: x,
+		resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 2000}}}]}}`
 	if stdout, _, code := command(t, small, append([]string{"fit", "-f", "-"}, access...)...); code != exitNegative {
 		t.Errorf("fit: exit code %d, %s", code, stdout)
 	}
@@ -109,30 +115,26 @@ func TestKeptRoomOnACluster(t *testing.T) {
 
 // A pod that is not there: the error says where to look.
 func TestUnknownPods(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	access := access(t, api(t))
 	for _, verb := range []string{"why", "timeline"} {
-		_, stderr, code := command(t, "", append([]string{verb, "gone"}, access...)...)
-		if want := `error: pod ml/gone: pods "gone" not found (-n gives another namespace; kubectl get pods -A --field-selector metadata.name=gone finds it)`; code != exitBadInput || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %s", verb, code, stderr)
-		}
+		check(t, append([]string{verb, "gone"}, access...), exitBadInput, "",
+			`error: pod ml/gone: pods "gone" not found `+
+				`(-n gives another namespace; kubectl get pods -A --field-selector metadata.name=gone finds it)`)
 	}
 }
 
 func TestTopOnACluster(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test", "-o", "json"}
-	stdout, stderr, code := command(t, "", append([]string{"top", "namespaces"}, access...)...)
-	var got top.Report
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitFine || stderr != "" {
-		t.Fatalf("%v, exit code %d, %s", err, code, stderr)
+	got, _, stderr, code := parsed[top.Report](t, append([]string{"top", "namespaces"}, access(t, api(t))...)...)
+	if code != exitFine || stderr != "" {
+		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	held := report.Amount{Slots: 1, MemoryMiB: 10000}
 	want := []top.Namespace{
-		{Name: "ml", Family: "NVIDIA", Pods: 1, Waiting: 1, Reserved: held, Steady: held, Limits: []top.Limit{{Quota: "gpus", Resource: "limits.nvidia.com/gpumem", Used: 10000, Max: 20000}}},
+		{Name: "ml", Family: "NVIDIA", Pods: 1, Waiting: 1, Reserved: held, Steady: held,
+			Limits: []top.Limit{{Quota: "gpus", Resource: "limits.nvidia.com/gpumem", Used: 10000, Max: 20000}}},
 		{Name: "team", Family: "NVIDIA", Waiting: 1, Limits: []top.Limit{}},
 	}
-	if diff := cmp.Diff(want, got.Namespaces, cmp.AllowUnexported(top.Limit{}), cmp.Comparer(func(a, b top.Limit) bool {
-		return a.Quota == b.Quota && a.Resource == b.Resource && a.Used == b.Used && a.Max == b.Max
-	})); diff != "" {
+	if diff := cmp.Diff(want, got.Namespaces, cmpopts.IgnoreUnexported(top.Limit{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
@@ -165,7 +167,7 @@ func TestTopWatches(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			out, stderr := &frames{left: 3, end: cancel}, bytes.Buffer{}
-			args := []string{"top", "--watch", "--interval", "1ms", "-o", c.output, "--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+			args := append([]string{"top", "--watch", "--interval", "1ms", "-o", c.output}, access(t, api(t))...)
 			s := plain("", out, &stderr)
 			s.terminal = c.terminal
 			code := run(ctx, args, s)
@@ -180,7 +182,7 @@ func TestTopWatches(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	access := []string{"--kubeconfig", kubeconfig(t, api(t)), "--context", "test"}
+	access := access(t, api(t))
 	for _, c := range []struct {
 		args []string // the last is to be completed
 		want string   // the first words of the lines

@@ -21,8 +21,8 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// world is what the API server has in a test: objects by name.
-type world struct {
+// objects are what the API server has in a test.
+type objects struct {
 	nodes  []*corev1.Node
 	quotas []*corev1.ResourceQuota
 	pods   []*corev1.Pod
@@ -47,9 +47,11 @@ func quota(mib string) *corev1.ResourceQuota {
 
 // pod has an init container and an app, and is of a version. Without a node it has no record.
 func trainer(name, node string, version int, record string) *corev1.Pod {
-	gpu := corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": resource.MustParse("1")}}
+	gpu := corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"),
+		"nvidia.com/gpumem": resource.MustParse("1")}}
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name + "-uid"), ResourceVersion: fmt.Sprint(version)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name, UID: types.UID(name + "-uid"),
+			ResourceVersion: fmt.Sprint(version)},
 		Spec: corev1.PodSpec{
 			NodeName:       node,
 			InitContainers: []corev1.Container{{Name: "load", Resources: gpu}},
@@ -65,7 +67,8 @@ func trainer(name, node string, version int, record string) *corev1.Pod {
 // running has the app run.
 func running(p *corev1.Pod) *corev1.Pod {
 	p = p.DeepCopy()
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "serve", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "serve",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	return p
 }
 
@@ -77,20 +80,21 @@ func ended(p *corev1.Pod) *corev1.Pod {
 
 const onG0 = "G0,NVIDIA,16000,0:;G0,NVIDIA,5000,30:;"
 
-func usual() world {
-	return world{
+func usual() objects {
+	return objects{
 		nodes:  []*corev1.Node{node("n1"), node("n2")},
 		quotas: []*corev1.ResourceQuota{quota("40000")},
 		pods: []*corev1.Pod{
 			trainer("a", "n1", 11, onG0),
 			running(trainer("b", "n1", 12, onG0)),
 			trainer("waiting", "", 13, ""),
-			{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "web", UID: "web-uid"}, Spec: corev1.PodSpec{NodeName: "n1"}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "web", UID: "web-uid"},
+				Spec: corev1.PodSpec{NodeName: "n1"}},
 		},
 	}
 }
 
-func (w world) state() *State {
+func (w objects) state() *State {
 	s := NewState(phase.PerInit)
 	for _, n := range w.nodes {
 		s.AddNode(n)
@@ -104,8 +108,8 @@ func (w world) state() *State {
 	return s
 }
 
-// extender returns the page of an extender that was told of a world, and did what book does.
-func (w world) extender(t *testing.T, book func(*ledger.Book)) *ui.Ledger {
+// extender returns the page of an extender that was told of a objects, and did what book does.
+func (w objects) extender(t *testing.T, book func(*ledger.Book)) *ui.Ledger {
 	t.Helper()
 	b, seen := ledger.New(), uint64(0)
 	for _, n := range w.nodes {
@@ -135,7 +139,10 @@ func assume(t *testing.T, p *corev1.Pod, node string, shares ...device.Share) fu
 	return func(b *ledger.Book) {
 		truth := kube.LedgerPod(p, phase.PerInit)
 		truth.Node = node
-		if _, _, err := b.Assume(truth, func(*ledger.View) (device.Allocation, error) { return device.Allocation{nil, shares}, nil }); err != nil {
+		if _, _, err := b.Assume(truth, func(*ledger.View) (device.Allocation,
+			error) {
+			return device.Allocation{nil, shares}, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,17 +186,18 @@ func settled(t *testing.T, s *State, l *ui.Ledger) Books {
 
 func TestDrift(t *testing.T) {
 	usual := usual()
-	change := func(f func(*world)) world {
+	change := func(f func(*objects)) objects {
 		w := usual
 		w.nodes, w.quotas, w.pods = slices.Clone(w.nodes), slices.Clone(w.quotas), slices.Clone(w.pods)
 		f(&w)
 		return w
 	}
-	without := change(func(w *world) { w.pods = slices.Delete(w.pods, 0, 1) })
+	const quotaLine = "quota ml/team, limits.nvidia.com/gpumem; "
+	without := change(func(w *objects) { w.pods = slices.Delete(w.pods, 0, 1) })
 	for _, c := range []struct {
 		name      string
-		state     world              // what the API server has
-		told      world              // what the extender was told
+		state     objects            // what the API server has
+		seen      objects            // what the extender has seen
 		book      func(*ledger.Book) // and did besides
 		edit      func(l *ui.Ledger) // and what its page shows instead
 		drift     []string
@@ -199,30 +207,34 @@ func TestDrift(t *testing.T) {
 		{"a pod too many", without, usual, nil, nil, []string{
 			"device G0 on node n1 21000/5000; a 16000/0 the API server has no such pod",
 			"namespace ml, NVIDIA 21000/5000; a 16000/0 the API server has no such pod",
-			"quota ml/team, limits.nvidia.com/gpumem; a 16000/0 the API server has no such pod; 21000 used in the books, 5000 by its pods",
+			quotaLine + "a 16000/0 the API server has no such pod; 21000 used in the books, 5000 by its pods",
 		}, nil},
 		{"a pod too few", usual, without, nil, nil, []string{
 			"device G0 on node n1 5000/21000; a 0/16000 the books do not have it",
 			"namespace ml, NVIDIA 5000/21000; a 0/16000 the books do not have it",
-			"quota ml/team, limits.nvidia.com/gpumem; a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
+			quotaLine + "a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
 		}, nil},
-		{"books that are behind", change(func(w *world) { w.pods[0] = trainer("a", "n1", 99, onG0) }), without, nil, nil, nil, []string{
-			"device G0 on node n1 5000/21000; a 0/16000 the books do not have it",
-			"namespace ml, NVIDIA 5000/21000; a 0/16000 the books do not have it",
-			"quota ml/team, limits.nvidia.com/gpumem; a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
-		}},
-		{"books that know enough although they are behind", change(func(w *world) { w.pods[0] = trainer("a", "n1", 99, onG0) }), usual, nil, nil, nil, nil},
-		{"an init container that the books think is still to run", change(func(w *world) { w.pods[0] = running(w.pods[0]) }), usual, nil, nil, []string{
-			"device G0 on node n1 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
-			"namespace ml, NVIDIA 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
-			"quota ml/team, limits.nvidia.com/gpumem; a 16000/5000 charged from phase load on, its status says steady; 21000 used in the books, 10000 by its pods",
-		}, nil},
-		{"an ended pod", change(func(w *world) { w.pods[0] = ended(w.pods[0]) }), usual, nil, nil, []string{
+		{"books that are behind", change(func(w *objects) { w.pods[0] = trainer("a", "n1", 99, onG0) }), without, nil,
+			nil, nil, []string{
+				"device G0 on node n1 5000/21000; a 0/16000 the books do not have it",
+				"namespace ml, NVIDIA 5000/21000; a 0/16000 the books do not have it",
+				quotaLine + "a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
+			}},
+		{"books that know enough although they are behind",
+			change(func(w *objects) { w.pods[0] = trainer("a", "n1", 99, onG0) }), usual, nil, nil, nil, nil},
+		{"an init container that the books think is still to run",
+			change(func(w *objects) { w.pods[0] = running(w.pods[0]) }), usual, nil, nil, []string{
+				"device G0 on node n1 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
+				"namespace ml, NVIDIA 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
+				quotaLine + "a 16000/5000 charged from phase load on, its status says steady; 21000 used in the books, " +
+					"10000 by its pods",
+			}, nil},
+		{"an ended pod", change(func(w *objects) { w.pods[0] = ended(w.pods[0]) }), usual, nil, nil, []string{
 			"device G0 on node n1 21000/5000; a 16000/0 it has ended",
 			"namespace ml, NVIDIA 21000/5000; a 16000/0 it has ended",
-			"quota ml/team, limits.nvidia.com/gpumem; a 16000/0 it has ended; 21000 used in the books, 5000 by its pods",
+			quotaLine + "a 16000/0 it has ended; 21000 used in the books, 5000 by its pods",
 		}, nil},
-		{"another card of the same node: the namespace is right", change(func(w *world) {
+		{"another card of the same node: the namespace is right", change(func(w *objects) {
 			w.pods[0] = trainer("a", "n1", 11, "G1,NVIDIA,16000,0:;G0,NVIDIA,5000,30:;")
 		}), usual, nil, nil, []string{
 			"device G0 on node n1 21000/10000; a 16000/5000 its record says otherwise",
@@ -232,12 +244,14 @@ func TestDrift(t *testing.T) {
 			a, b := &l.Nodes[0].Pods[0], &l.Nodes[0].Pods[1]
 			a.Devices, b.Devices = b.Devices, a.Devices
 		}, []string{
-			"device G0 on node n1 21000/21000; a 5000/16000 its record says otherwise; b 16000/5000 its record says otherwise",
+			"device G0 on node n1 21000/21000; a 5000/16000 its record says otherwise; b 16000/5000 its record says " +
+				"otherwise",
 		}, nil},
-		{"another node", change(func(w *world) { w.pods[0] = trainer("a", "n2", 11, onG0) }), usual, nil, nil, []string{
-			"device G0 on node n1 21000/5000; a 16000/0 on node n1 in the books, on n2 at the API server",
-			"device G0 on node n2 0/16000; a 0/16000 on node n1 in the books, on n2 at the API server",
-		}, nil},
+		{"another node", change(func(w *objects) { w.pods[0] = trainer("a", "n2", 11, onG0) }), usual, nil, nil,
+			[]string{
+				"device G0 on node n1 21000/5000; a 16000/0 on node n1 in the books, on n2 at the API server",
+				"device G0 on node n2 0/16000; a 0/16000 on node n1 in the books, on n2 at the API server",
+			}, nil},
 		{"sums that are of no pod", usual, usual, nil, func(l *ui.Ledger) {
 			l.Nodes[0].Devices[1].Reserved.MemoryMiB = 700
 			l.Namespaces[0].Used[0].Cores = 0
@@ -245,12 +259,12 @@ func TestDrift(t *testing.T) {
 		}, []string{
 			"device G1 on node n1 700/0; differs from the sum of the books' own pods by +700 MiB",
 			"namespace ml, NVIDIA 21000/21000; differs from the sum of the books' own pods by -60 % cores",
-			"quota ml/team, limits.nvidia.com/gpumem; differs from the sum of the books' own pods by +1",
+			quotaLine + "differs from the sum of the books' own pods by +1",
 		}, nil},
 		{"sums of books that changed while they were read say nothing", usual, usual, nil, func(l *ui.Ledger) {
 			l.Consistent, l.Nodes[0].Devices[1].Reserved.MemoryMiB = false, 700
 		}, nil, []string{"device G1 on node n1 700/0; differs from the sum of the books' own pods by +700 MiB"}},
-		{"devices and nodes", change(func(w *world) {
+		{"devices and nodes", change(func(w *objects) {
 			w.nodes[0] = node("n1")
 			w.nodes[0].Annotations["hami.io/device-cordon"] = "G1"
 			w.nodes[1] = node("n3")
@@ -259,49 +273,63 @@ func TestDrift(t *testing.T) {
 		}, []string{
 			"node n2; the books know it, the API server has no such node",
 			"node n3; the books do not know it, the API server has it",
-			"device G0 on node n1 21000/21000; capacity 10 slots, 8000 MiB, 100% cores in the books, 10 slots, 24576 MiB, 100% cores in the inventory; exclusive in the books, and shared by their own pods",
-			"device G1 on node n1 0/0; unhealthy in the books, healthy on the node; not cordoned in the books, cordoned on the node",
+			"device G0 on node n1 21000/21000; capacity 10 slots, 8000 MiB, 100% cores in the books, 10 slots, 24576 " +
+				"MiB, 100% cores in the inventory; exclusive in the books, and shared by their own pods",
+			"device G1 on node n1 0/0; unhealthy in the books, healthy on the node; not cordoned in the books, " +
+				"cordoned on the node",
 			"device G0 on node n2 0/0; the books list it, the node's inventory does not",
 			"device G1 on node n2 0/0; the books list it, the node's inventory does not",
 			"device G0 on node n3 0/0; the books do not list it, the node's inventory does",
 			"device G1 on node n3 0/0; the books do not list it, the node's inventory does",
 		}, nil},
-		{"a node that takes no pods for no reason", usual, usual, nil, func(l *ui.Ledger) { l.Nodes[1].Unreadable = "it says so" }, []string{
-			"node n2; takes no new pods in the books, and can be read",
-		}, nil},
-		{"exclusive for nobody", usual, usual, nil, func(l *ui.Ledger) { l.Nodes[0].Devices[0].Exclusive = true }, []string{
-			"device G0 on node n1 21000/21000; exclusive in the books, and shared by their own pods",
-		}, nil},
-		{"quotas", change(func(w *world) { w.quotas[0] = quota("30000") }), usual, nil, func(l *ui.Ledger) {
-			l.Namespaces = append(l.Namespaces, ui.Namespace{Name: "old", Quotas: []ui.Quota{{Quota: "q", Resource: "limits.nvidia.com/gpucores", Family: "NVIDIA", Max: 5}}})
+		{"a node that takes no pods for no reason", usual, usual, nil,
+			func(l *ui.Ledger) { l.Nodes[1].Unreadable = "it says so" }, []string{
+				"node n2; takes no new pods in the books, and can be read",
+			}, nil},
+		{"exclusive for nobody", usual, usual, nil, func(l *ui.Ledger) { l.Nodes[0].Devices[0].Exclusive = true },
+			[]string{
+				"device G0 on node n1 21000/21000; exclusive in the books, and shared by their own pods",
+			}, nil},
+		{"quotas", change(func(w *objects) { w.quotas[0] = quota("30000") }), usual, nil, func(l *ui.Ledger) {
+			l.Namespaces = append(l.Namespaces,
+				ui.Namespace{Name: "old",
+					Quotas: []ui.Quota{{Quota: "q", Resource: "limits.nvidia.com/gpucores", Family: "NVIDIA", Max: 5}}})
 		}, []string{
-			"quota ml/team, limits.nvidia.com/gpumem; limited to 40000 in the books, to 30000 at the API server",
+			quotaLine + "limited to 40000 in the books, to 30000 at the API server",
 			"quota old/q, limits.nvidia.com/gpucores; limited to 5 in the books, the API server has no such limit",
 		}, nil},
-		{"a quota that the books do not have", usual, change(func(w *world) { w.quotas = nil }), nil, nil, []string{
-			"quota ml/team, limits.nvidia.com/gpumem; not in the books, the API server limits it to 40000",
+		{"a quota that the books do not have", usual, change(func(w *objects) { w.quotas = nil }), nil, nil, []string{
+			quotaLine + "not in the books, the API server limits it to 40000",
 		}, nil},
-		{"a record that cannot be read", change(func(w *world) { w.pods[0] = trainer("a", "n1", 11, "G0,abc,;") }), usual, nil, nil, []string{
-			"node n1; a its record cannot be read",
-			"device G0 on node n1 21000/5000; a 16000/0 its record cannot be read",
-			"namespace ml, NVIDIA 21000/5000; a 16000/0 its record cannot be read",
-			"quota ml/team, limits.nvidia.com/gpumem; a 16000/0 its record cannot be read; 21000 used in the books, 5000 by its pods",
-		}, nil},
-		{"case 26: a card that the node does not list", change(func(w *world) {
+		{"a record that cannot be read", change(func(w *objects) { w.pods[0] = trainer("a", "n1", 11, "G0,abc,;") }),
+			usual, nil, nil, []string{
+				"node n1; a its record cannot be read",
+				"device G0 on node n1 21000/5000; a 16000/0 its record cannot be read",
+				"namespace ml, NVIDIA 21000/5000; a 16000/0 its record cannot be read",
+				quotaLine + "a 16000/0 its record cannot be read; 21000 used in the books, 5000 by its pods",
+			}, nil},
+		{"a card that the node does not list", change(func(w *objects) {
 			w.pods[0] = trainer("a", "n1", 11, "G9,NVIDIA,16000,0:;G0,NVIDIA,5000,30:;")
-		}), change(func(w *world) { w.pods[0] = trainer("a", "n1", 11, "G9,NVIDIA,9000,0:;G0,NVIDIA,5000,30:;") }), nil, nil, []string{
+		}), change(func(w *objects) {
+			w.pods[0] = trainer("a", "n1", 11,
+				"G9,NVIDIA,9000,0:;G0,NVIDIA,5000,30:;")
+		}), nil, nil, []string{
 			"device G9 on node n1 9000/16000; a 9000/16000 its record says otherwise",
 			"namespace ml, NVIDIA 14000/21000; a 9000/16000 its record says otherwise",
-			"quota ml/team, limits.nvidia.com/gpumem; a 9000/16000 its record says otherwise; 14000 used in the books, 21000 by its pods",
+			quotaLine + "a 9000/16000 its record says otherwise; 14000 used in the books, 21000 by its pods",
 		}, nil},
-		{"an assumption for a pod that is gone", usual, usual, assume(t, trainer("gone", "", 14, ""), "n1", device.Share{UUID: "G1", Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: 300, Cores: 100}}), nil, []string{
-			"device G1 on node n1 300/0; gone 300/0 assumed, and the API server has no such pod",
-			"namespace ml, NVIDIA 21300/21000; gone 300/0 assumed, and the API server has no such pod",
-			"quota ml/team, limits.nvidia.com/gpumem; gone 300/0 assumed, and the API server has no such pod; 21300 used in the books, 21000 by its pods",
-		}, nil},
+		{"an assumption for a pod that is gone", usual, usual,
+			assume(t, trainer("gone", "", 14, ""), "n1",
+				device.Share{UUID: "G1", Family: "NVIDIA",
+					Amount: device.Amount{Slots: 1, MemoryMiB: 300, Cores: 100}}), nil, []string{
+				"device G1 on node n1 300/0; gone 300/0 assumed, and the API server has no such pod",
+				"namespace ml, NVIDIA 21300/21000; gone 300/0 assumed, and the API server has no such pod",
+				quotaLine + "gone 300/0 assumed, and the API server has no such pod; 21300 used in the books, 21000 by " +
+					"its pods",
+			}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := c.told.extender(t, c.book)
+			l := c.seen.extender(t, c.book)
 			if c.edit != nil {
 				c.edit(l)
 			}
@@ -321,14 +349,17 @@ func TestAssumed(t *testing.T) {
 	w := usual()
 	exclusive := device.Share{UUID: "G1", Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: 300, Cores: 100}}
 	l := w.extender(t, assume(t, w.pods[2], "n1", exclusive))
-	if d := l.Nodes[0].Devices[1]; !d.Exclusive || d.Reserved.MemoryMiB != 300 || l.Namespaces[0].Quotas[0].Used != 21300 {
+	if d := l.Nodes[0].Devices[1]; !d.Exclusive || d.Reserved.MemoryMiB != 300 ||
+		l.Namespaces[0].Quotas[0].Used != 21300 {
 		t.Fatalf("the page does not show the assumption: %+v", l)
 	}
 	b := settled(t, w.state(), l)
 	if len(b.Drift)+len(b.Unsettled) > 0 {
 		t.Errorf("it drifts: %q %q", summary(b.Drift), summary(b.Unsettled))
 	}
-	want := []Assumed{{"ml", "waiting", "n1", []ui.Held{{UUID: "G1", Family: "NVIDIA", Reserved: ui.Amount{Slots: 1, MemoryMiB: 300, Cores: 100}, Exclusive: true}}}}
+	want := []Assumed{{"ml", "waiting", "n1",
+		[]ui.Held{{UUID: "G1", Family: "NVIDIA", Reserved: ui.Amount{Slots: 1, MemoryMiB: 300, Cores: 100},
+			Exclusive: true}}}}
 	if diff := cmp.Diff(want, b.Assumed); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
@@ -344,7 +375,7 @@ func TestAssumed(t *testing.T) {
 	}
 }
 
-// script answers with one world after the other, the last one for good.
+// script answers with one objects after the other, the last one for good.
 type script struct {
 	pages  []*ui.Ledger
 	states []*State
@@ -412,11 +443,16 @@ func TestMoving(t *testing.T) {
 		{"the books learn of it in the end", []*ui.Ledger{page1, page1, page1, page2}, []*State{state2}, 4, 0, 0},
 		{"the books never learn of it", []*ui.Ledger{page1}, []*State{state2}, 5, 0, 3},
 		{"the books were told and have it wrong", []*ui.Ledger{&told}, []*State{state2}, 5, 3, 0},
-		{"it changes each time, once to what the books have", []*ui.Ledger{page1}, []*State{state2, state3, state2, state1, state2}, 3, 0, 0},
-		{"it changes each time, to nothing that the books have", []*ui.Ledger{page2}, []*State{state1, state3, state1, state3, state1, state3, state1, state3, state1}, 5, 0, 3},
-		{"a line that is never right, but each pod was once", []*ui.Ledger{page1, pageC}, []*State{stateC, stateCD}, 2, 0, 0},
-		{"a card whose facts change while the books are read", []*ui.Ledger{small}, []*State{stateCD, cordoned, stateCD, cordoned, stateCD, cordoned, stateCD, cordoned, stateCD}, 5, 1, 1},
-		{"a leak beside what moves", []*ui.Ledger{leak, leak, leak, leak, leak}, []*State{state2, state1, state2, state1, state2, state1, state2, state1, state2}, 5, 1, 0},
+		{"it changes each time, once to what the books have", []*ui.Ledger{page1},
+			[]*State{state2, state3, state2, state1, state2}, 3, 0, 0},
+		{"it changes each time, to nothing that the books have", []*ui.Ledger{page2},
+			[]*State{state1, state3, state1, state3, state1, state3, state1, state3, state1}, 5, 0, 3},
+		{"a line that is never right, but each pod was once", []*ui.Ledger{page1, pageC}, []*State{stateC, stateCD}, 2,
+			0, 0},
+		{"a card whose facts change while the books are read", []*ui.Ledger{small},
+			[]*State{stateCD, cordoned, stateCD, cordoned, stateCD, cordoned, stateCD, cordoned, stateCD}, 5, 1, 1},
+		{"a leak beside what moves", []*ui.Ledger{leak, leak, leak, leak, leak},
+			[]*State{state2, state1, state2, state1, state2, state1, state2, state1, state2}, 5, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &script{pages: c.pages, states: c.states}
@@ -425,7 +461,8 @@ func TestMoving(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(b.Drift) != c.drift || len(b.Unsettled) != c.unsettled || s.looks != c.looks {
-				t.Errorf("%d lines of drift, %d unsettled after %d pages; want %d, %d, %d\n%q\n%q", len(b.Drift), len(b.Unsettled), s.looks,
+				t.Errorf("%d lines of drift, %d unsettled after %d pages; want %d, %d, %d\n%q\n%q", len(b.Drift),
+					len(b.Unsettled), s.looks,
 					c.drift, c.unsettled, c.looks, summary(b.Drift), summary(b.Unsettled))
 			}
 		})
@@ -459,7 +496,8 @@ func TestNotes(t *testing.T) {
 	w.nodes[1].Annotations["hami.io/node-nvidia-register"] = "garbage"
 	w.quotas[0] = quota("16Gi")
 	w.pods = append(w.pods,
-		trainer("foreign", "n1", 14, ""), trainer("garbled", "n1", 15, "G0,abc,;"), ended(trainer("done", "n1", 16, "G0,abc,;")),
+		trainer("foreign", "n1", 14, ""), trainer("garbled", "n1", 15,
+			"G0,abc,;"), ended(trainer("done", "n1", 16, "G0,abc,;")),
 		trainer("large", "n1", 17, "G1,NVIDIA,25000,0:;G1,NVIDIA,5000,0:;"))
 	var objects []string
 	for _, n := range w.state().Notes() {
@@ -475,7 +513,7 @@ func TestNotes(t *testing.T) {
 }
 
 // extenderOfGarbage is extender for a quota that cannot be read.
-func (w world) extenderOfGarbage(t *testing.T) *ui.Ledger {
+func (w objects) extenderOfGarbage(t *testing.T) *ui.Ledger {
 	q := w.quotas[0]
 	w.quotas = nil
 	return w.extender(t, func(b *ledger.Book) {

@@ -1,155 +1,190 @@
 package audit
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 )
 
-// books is what is compared: an extender's, or those that the API server's objects come to. A line that says
-// nothing is as good as none.
-type books struct {
-	nodes      map[string]nodeLine
-	devices    map[place]deviceLine
-	namespaces map[account]device.Amount
-	quotas     map[limit]quotaLine
-	pods       map[string]podLine // by UID
+// kind is a kind of line.
+type kind string
+
+const (
+	nodeKind      kind = "node"
+	deviceKind    kind = "device"
+	namespaceKind kind = "namespace"
+	quotaKind     kind = "quota"
+)
+
+// key names a line: a node; a node's device; a namespace's family; a namespace's quota and resource.
+type key struct {
+	kind          kind
+	of, at, which string
 }
 
-type place struct{ node, uuid string }
-
-type account struct{ namespace, family string }
-
-type limit struct{ namespace, quota, resource string }
-
-// nodeLine is closed when the node takes no new pods, whether for its inventory or for its pods' sake.
-type nodeLine struct{ known, closed bool }
-
-type deviceLine struct {
-	listed bool // by the node; pods may hold what it does not list
-	facts
-	held device.Usage
-}
-
+// facts are what is known of a line apart from pods.
 type facts struct {
-	family            string
+	known bool // there is the node or the limit, or the node lists the device
+
+	closed bool // the node takes no new pods
+
+	family            string // of a device
 	index             int
 	capacity          device.Amount
 	healthy, cordoned bool
+
+	limit ledger.Limit
 }
 
-type quotaLine struct {
-	ledger.Limit
-	used int64
+// part is what a pod, or several, come to on a line.
+type part struct {
+	device.Usage       // of a device, or charged to a namespace
+	used         int64 // of a quota
+	closes       bool  // the node, because the record cannot be read
 }
 
+func (p part) plus(o part) part {
+	usage := device.Usage{Amount: plus(p.Amount, o.Amount), Exclusive: p.Exclusive || o.Exclusive}
+	return part{usage, p.used + o.used, p.closes || o.closes}
+}
+
+// line is a line of books: its facts, and what they say that pods come to.
+type line struct {
+	facts
+	part
+}
+
+// podLine is what books say of a pod.
 type podLine struct {
 	namespace, name, node string
 	from                  int // the first phase that is charged
-	held                  map[place]device.Usage
-	charged               map[account]device.Amount
 	problem, assumed      bool
+	parts                 map[key]part
 }
 
-func newBooks() *books {
-	return &books{
-		map[string]nodeLine{}, map[place]deviceLine{}, map[account]device.Amount{}, map[limit]quotaLine{},
-		map[string]podLine{},
+func (p *podLine) add(k key, more part) {
+	if sum := p.parts[k].plus(more); sum != (part{}) {
+		p.parts[k] = sum
 	}
 }
 
-// addPod adds a pod that holds anything.
-func (b *books) addPod(uid string, p podLine) {
-	if len(p.held) > 0 || len(p.charged) > 0 || p.problem {
+// books are what is compared: an extender's, or those that the API server's objects come to. A line that says
+// nothing is as good as none.
+type books struct {
+	lines map[key]line
+	pods  map[string]podLine // by UID
+}
+
+func newBooks() *books { return &books{map[key]line{}, map[string]podLine{}} }
+
+// addPod adds a pod that holds anything. Where its charge counts against quotas, and that an unreadable record closes
+// its node, follows from the state.
+func (b *books) addPod(s *State, uid string, p podLine) {
+	if p.problem {
+		p.add(key{nodeKind, p.node, "", ""}, part{closes: true})
+	}
+	s.eachLimit(p.namespace, func(k key, q *ledger.Quota, l ledger.Limit) {
+		charge := p.parts[key{namespaceKind, p.namespace, l.Family, ""}].Amount
+		p.add(k, part{used: s.counts(uid, q, l, charge)})
+	})
+	if len(p.parts) > 0 {
 		b.pods[uid] = p
 	}
 }
 
-// own returns what the pods of books come to: what their lines must say, had every pod its due.
-func (b *books) own(s *State) *books {
-	own := newBooks()
-	for uid, p := range b.pods {
-		own.sum(&p)
-		if p.problem {
-			own.nodes[p.node] = nodeLine{closed: true}
+// sum returns what the pods of books come to, by line.
+func (b *books) sum() map[key]part {
+	sums := map[key]part{}
+	for _, p := range b.pods {
+		for k, more := range p.parts {
+			sums[k] = sums[k].plus(more)
 		}
-		s.eachLimit(p.namespace, func(at limit, q *ledger.Quota, l ledger.Limit) {
-			line := own.quotas[at]
-			line.used += s.counts(uid, q, l, p.charged[account{p.namespace, l.Family}])
-			own.quotas[at] = line
-		})
 	}
-	return own
-}
-
-// sum adds what a pod holds and is charged to the lines of devices and namespaces.
-func (b *books) sum(p *podLine) {
-	for at, held := range p.held {
-		d := b.devices[at]
-		d.held = device.Usage{Amount: plus(d.held.Amount, held.Amount), Exclusive: d.held.Exclusive || held.Exclusive}
-		b.devices[at] = d
-	}
-	for to, charge := range p.charged {
-		b.namespaces[to] = plus(b.namespaces[to], charge)
-	}
+	return sums
 }
 
 // read returns the books of an extender's page as they are. What is assumed for pods that wait for their node
 // is not among the pods but apart: it is in no recomputation.
 func read(l *ui.Ledger, s *State) (all, apart *books, assumed []Assumed) {
-	b, apart := newBooks(), newBooks()
+	all, apart = newBooks(), newBooks()
 	for _, n := range l.Nodes {
-		b.nodes[n.Name] = nodeLine{known: n.Known, closed: n.Unreadable != ""}
+		all.lines[key{nodeKind, n.Name, "", ""}] = line{facts: facts{known: n.Known, closed: n.Unreadable != ""}}
 		for _, d := range n.Devices {
-			b.devices[place{n.Name, d.UUID}] = deviceLine{
-				listed: true, facts: facts{d.Family, d.Index, device.Amount(d.Capacity), d.Healthy, d.Cordoned},
-				held: device.Usage{Amount: device.Amount(d.Reserved), Exclusive: d.Exclusive},
+			all.lines[key{deviceKind, n.Name, d.UUID, ""}] = line{
+				facts{
+					known: true, family: d.Family, index: d.Index, capacity: device.Amount(d.Capacity),
+					healthy: d.Healthy, cordoned: d.Cordoned,
+				},
+				part{Usage: device.Usage{Amount: device.Amount(d.Reserved), Exclusive: d.Exclusive}},
 			}
 		}
 		for _, m := range n.Missing {
-			b.devices[place{n.Name, m.UUID}] = deviceLine{held: device.Usage{Amount: device.Amount(m.Reserved)}}
+			held := device.Usage{Amount: device.Amount(m.Reserved)}
+			all.lines[key{deviceKind, n.Name, m.UUID, ""}] = line{part: part{Usage: held}}
 		}
 		for i := range n.Pods {
 			p := &n.Pods[i]
-			if line := fromPage(n.Name, p); p.Assumed && s.pending(p.UID) {
-				apart.addPod(p.UID, line)
+			into := all
+			if p.Assumed && s.pending(p.UID) {
+				into = apart
 				assumed = append(assumed, Assumed{p.Namespace, p.Name, n.Name, p.Devices})
-			} else {
-				b.addPod(p.UID, line)
 			}
+			into.addPod(s, p.UID, fromPage(n.Name, p))
 		}
 	}
 	for _, n := range l.Namespaces {
 		for _, u := range n.Used {
-			b.namespaces[account{n.Name, u.Family}] = amount(u)
+			all.lines[key{namespaceKind, n.Name, u.Family, ""}] = line{part: charged(u)}
 		}
 		for _, q := range n.Quotas {
-			b.quotas[limit{n.Name, q.Quota, q.Resource}] = quotaLine{ledger.Limit{Family: q.Family, Max: q.Max}, q.Used}
+			all.lines[key{quotaKind, n.Name, q.Quota, q.Resource}] = line{
+				facts{known: true, limit: ledger.Limit{Family: q.Family, Max: q.Max}}, part{used: q.Used},
+			}
 		}
 	}
-	return b, apart, assumed
+	return all, apart, assumed
 }
 
 func fromPage(node string, p *ui.Pod) podLine {
-	line := podLine{
+	pod := podLine{
 		namespace: p.Namespace, name: p.Name, node: node, from: p.From, problem: p.Problem != "", assumed: p.Assumed,
-		held: map[place]device.Usage{}, charged: map[account]device.Amount{},
+		parts: map[key]part{},
 	}
 	for _, h := range p.Devices {
-		line.hold(place{node, h.UUID}, device.Usage{Amount: device.Amount(h.Reserved), Exclusive: h.Exclusive})
+		held := device.Usage{Amount: device.Amount(h.Reserved), Exclusive: h.Exclusive}
+		pod.add(key{deviceKind, node, h.UUID, ""}, part{Usage: held})
 	}
 	for _, u := range p.Charged {
-		line.charged[account{p.Namespace, u.Family}] = amount(u)
+		pod.add(key{namespaceKind, p.Namespace, u.Family, ""}, charged(u))
 	}
-	return line
+	return pod
 }
 
-// hold adds what a pod holds of a device.
-func (p *podLine) hold(at place, u device.Usage) {
-	held := p.held[at]
-	p.held[at] = device.Usage{Amount: plus(held.Amount, u.Amount), Exclusive: held.Exclusive || u.Exclusive}
+func charged(u ui.Used) part {
+	return part{Usage: device.Usage{Amount: device.Amount{Slots: u.Devices, MemoryMiB: u.MemoryMiB, Cores: u.Cores}}}
 }
 
-func amount(u ui.Used) device.Amount {
-	return device.Amount{Slots: u.Devices, MemoryMiB: u.MemoryMiB, Cores: u.Cores}
+// sorted returns keys in the order of a report.
+func sorted[V any](keys map[key]V) []key {
+	order := []kind{nodeKind, deviceKind, namespaceKind, quotaKind}
+	return slices.SortedFunc(maps.Keys(keys), func(x, y key) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, x.kind), slices.Index(order, y.kind)),
+			cmp.Compare(x.of, y.of), cmp.Compare(x.at, y.at), cmp.Compare(x.which, y.which))
+	})
+}
+
+// union returns the keys of both maps.
+func union[K comparable, V, W any](a map[K]V, b map[K]W) map[K]bool {
+	keys := make(map[K]bool, len(a)+len(b))
+	for k := range a {
+		keys[k] = true
+	}
+	for k := range b {
+		keys[k] = true
+	}
+	return keys
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/phasegpu/phasegpu/core/device"
-	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
@@ -29,7 +28,7 @@ func judge(before, after *look, o *open) Books {
 			continue
 		}
 		line := before.line(k, &d, after)
-		drifts := len(d.other) > 0 && l.Consistent && before.want.sameFacts(k, after.want)
+		drifts := len(d.other) > 0 && l.Consistent && before.want.lines[k].facts == after.want.lines[k].facts
 		for i := range line.Pods {
 			drifts = drifts || line.Pods[i].Unsettled == ""
 		}
@@ -42,46 +41,28 @@ func judge(before, after *look, o *open) Books {
 	return b
 }
 
-// sameFacts reports whether two books know the same of what a line is about, apart from its pods.
-func (b *books) sameFacts(k key, o *books) bool {
-	switch k.kind {
-	case nodeKind:
-		return b.nodes[k.of] == o.nodes[k.of]
-	case deviceKind:
-		x, y := b.devices[place{k.of, k.at}], o.devices[place{k.of, k.at}]
-		return x.listed == y.listed && x.facts == y.facts
-	case quotaKind:
-		at := limit{k.of, k.at, k.which}
-		return b.quotas[at].Limit == o.quotas[at].Limit
-	default:
-		return true
-	}
-}
-
-// line reports a difference; the look after it tells what was about to change.
+// line reports a difference; the look after it shows what was about to change.
 func (v *look) line(k key, d *difference, after *look) Line {
 	l := Line{Kind: string(k.kind), Differs: d.other}
-	of := func(*podLine) (device.Amount, bool) { return device.Amount{}, false }
+	got := v.got.lines[k]
+	amounts := k // the line whose amounts of pods are shown
 	switch k.kind {
 	case nodeKind:
 		l.Node = k.of
 	case deviceKind:
-		at := place{k.of, k.at}
-		l.Node, l.Device, l.Books = k.of, k.at, shown(v.got.devices[at].held.Amount)
-		of = func(p *podLine) (device.Amount, bool) { return p.held[at].Amount, true }
+		l.Node, l.Device, l.Books = k.of, k.at, shown(got.Amount)
 	case namespaceKind:
-		to := account{k.of, k.at}
-		l.Namespace, l.Family, l.Books = k.of, k.at, shown(v.got.namespaces[to])
-		of = func(p *podLine) (device.Amount, bool) { return p.charged[to], true }
+		l.Namespace, l.Family, l.Books = k.of, k.at, shown(got.Amount)
 	case quotaKind:
-		at := limit{k.of, k.at, k.which}
 		l.Namespace, l.Quota, l.Resource = k.of, k.at, k.which
-		to := account{k.of, v.want.quotas[at].Family}
-		of = func(p *podLine) (device.Amount, bool) { return p.charged[to], true }
-		if more := v.usedMore(at, d.pods); more != 0 {
-			used := v.got.quotas[at].used
-			l.Differs = append(slices.Clone(l.Differs),
-				fmt.Sprintf("%d used in the books, %d by its pods", used, used-more))
+		amounts = key{namespaceKind, k.of, v.want.lines[k].limit.Family, ""}
+		more := int64(0) // in the books than pods account for
+		for _, uid := range d.pods {
+			more += v.got.pods[uid].parts[k].used - v.want.pods[uid].parts[k].used
+		}
+		if more != 0 {
+			used := fmt.Sprintf("%d used in the books, %d by its pods", got.used, got.used-more)
+			l.Differs = append(slices.Clone(l.Differs), used)
 		}
 	}
 	more := d.rest // in the books than there must be
@@ -91,36 +72,20 @@ func (v *look) line(k key, d *difference, after *look) Line {
 			UID: uid, Namespace: cmp.Or(w.namespace, g.namespace), Name: cmp.Or(w.name, g.name),
 			Why: v.why(uid), Unsettled: v.unsettled(uid, after),
 		}
-		if books, ok := of(&g); ok {
-			must, _ := of(&w)
+		if k.kind != nodeKind {
+			books, must := g.parts[amounts].Amount, w.parts[amounts].Amount
 			c.Books, c.Recomputed = shown(books), shown(must)
 			more = plus(more, minus(books, must))
 		}
 		l.Pods = append(l.Pods, c)
 	}
 	if l.Books != nil {
-		l.Recomputed = shown(minus(device.Amount(*l.Books), more))
+		l.Recomputed = shown(minus(got.Amount, more))
 	}
 	slices.SortFunc(l.Pods, func(x, y Cause) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
 	})
 	return l
-}
-
-// usedMore is how much more the books count against a limit than pods account for.
-func (v *look) usedMore(at limit, pods []string) int64 {
-	more := int64(0)
-	v.state.eachLimit(at.namespace, func(which limit, q *ledger.Quota, l ledger.Limit) {
-		if which != at {
-			return
-		}
-		to := account{at.namespace, l.Family}
-		for _, uid := range pods {
-			got, want := v.got.pods[uid].charged[to], v.want.pods[uid].charged[to]
-			more += v.state.counts(uid, q, l, got) - v.state.counts(uid, q, l, want)
-		}
-	})
-	return more
 }
 
 // unsettled says why what the books say of a pod may have been right when they said it, "" when it was not.
@@ -173,26 +138,29 @@ func (p *pod) phase(k int) string {
 
 // counts says how much was compared.
 func counts(want, got *books) Counts {
-	devices, namespaces := map[place]bool{}, map[string]bool{}
-	for _, b := range []*books{want, got} {
-		for at, d := range b.devices {
-			if d.listed || !d.held.IsZero() {
-				devices[at] = true
+	c := Counts{Pods: len(union(want.pods, got.pods))}
+	namespaces := map[string]bool{}
+	for k := range union(want.lines, got.lines) {
+		w, g := want.lines[k], got.lines[k]
+		says := w.known || g.known || !w.IsZero() || !g.IsZero()
+		switch k.kind {
+		case nodeKind:
+			c.Nodes++
+		case deviceKind:
+			if says {
+				c.Devices++
 			}
-		}
-		for to, sum := range b.namespaces {
-			if !sum.IsZero() {
-				namespaces[to.namespace] = true
+		case namespaceKind:
+			if says {
+				namespaces[k.of] = true
 			}
-		}
-		for at := range b.quotas {
-			namespaces[at.namespace] = true
+		case quotaKind:
+			c.Quotas++
+			namespaces[k.of] = true
 		}
 	}
-	return Counts{
-		Nodes: len(union(want.nodes, got.nodes)), Devices: len(devices), Pods: len(union(want.pods, got.pods)),
-		Namespaces: len(namespaces), Quotas: len(union(want.quotas, got.quotas)),
-	}
+	c.Namespaces = len(namespaces)
+	return c
 }
 
 func shown(a device.Amount) *report.Amount {

@@ -32,7 +32,7 @@ type look struct {
 func compared(s *State, l *ui.Ledger) *look {
 	got, apart, assumed := read(l, s)
 	want := s.books()
-	return &look{l, s, want, got, assumed, differ(s, want, got, apart)}
+	return &look{l, s, want, got, assumed, differ(want, got, apart)}
 }
 
 // open is what was found to differ each time so far: pods, and lines for what no pod explains.

@@ -78,13 +78,12 @@ func (s *State) note(object, text string) { s.notes = append(s.notes, Note{objec
 // which more is reserved than they have.
 func (s *State) Notes() []Note {
 	notes := slices.Clone(s.notes)
-	b := s.books()
-	for at, d := range b.devices {
-		if d.listed && !d.held.Within(d.capacity) {
-			notes = append(notes, Note{"Device " + at.uuid + " on node " + at.node,
+	for k, d := range s.books().lines {
+		if k.kind == deviceKind && d.known && !d.Within(d.capacity) {
+			notes = append(notes, Note{"Device " + k.at + " on node " + k.of,
 				fmt.Sprintf("has %s and %s are reserved: "+
 					"containers ran again after their memory went to others, or the device shrank",
-					parts(d.capacity, "%d"), parts(d.held.Amount, "%d"))})
+					parts(d.capacity, "%d"), parts(d.Amount, "%d"))})
 		}
 	}
 	slices.SortFunc(notes, func(x, y Note) int {
@@ -99,58 +98,57 @@ func (s *State) pending(uid string) bool {
 	return ok && p.Node == "" && p.First != phase.None
 }
 
-// books works out what the books must be, pod by pod and from nothing else.
+// books computes what the books must be, pod by pod and from nothing else.
 func (s *State) books() *books {
 	b := newBooks()
 	for uid, p := range s.pods {
 		if p.Node != "" && p.First != phase.None {
-			b.addPod(uid, charged(&p.Pod))
+			b.addPod(s, uid, recomputed(&p.Pod))
 		}
 	}
-	own := b.own(s)
-	b.namespaces = own.namespaces
 	for name, n := range s.nodes {
-		b.nodes[name] = nodeLine{known: true, closed: n.Unreadable != ""}
+		b.lines[key{nodeKind, name, "", ""}] = line{facts: facts{known: true, closed: n.Unreadable != ""}}
 		for _, d := range n.Devices {
-			known := facts{d.Family, d.Index, d.Capacity, d.Healthy, d.Cordoned}
-			b.devices[place{name, d.UUID}] = deviceLine{listed: true, facts: known}
+			b.lines[key{deviceKind, name, d.UUID, ""}] = line{facts: facts{
+				known: true, family: d.Family, index: d.Index, capacity: d.Capacity, healthy: d.Healthy, cordoned: d.Cordoned,
+			}}
 		}
-	}
-	for at, d := range own.devices {
-		line := b.devices[at]
-		line.held = d.held
-		b.devices[at] = line
 	}
 	for namespace := range s.quotas {
-		s.eachLimit(namespace, func(at limit, _ *ledger.Quota, l ledger.Limit) {
-			b.quotas[at] = quotaLine{l, own.quotas[at].used}
+		s.eachLimit(namespace, func(k key, _ *ledger.Quota, l ledger.Limit) {
+			b.lines[k] = line{facts: facts{known: true, limit: l}}
 		})
+	}
+	for k, sum := range b.sum() {
+		if k.kind != nodeKind {
+			b.lines[k] = line{b.lines[k].facts, sum}
+		}
 	}
 	return b
 }
 
-// charged returns what a bound, live pod must be charged.
-func charged(p *ledger.Pod) podLine {
+// recomputed returns what a bound, live pod must be charged.
+func recomputed(p *ledger.Pod) podLine {
 	reserved, err := p.Classes.Reserved(p.Allocation, p.First)
-	line := podLine{
+	pod := podLine{
 		namespace: p.Namespace, name: p.Name, node: p.Node, from: p.First, problem: p.Unreadable != "" || err != nil,
-		held: map[place]device.Usage{}, charged: map[account]device.Amount{},
+		parts: map[key]part{},
 	}
 	for _, h := range reserved.Devices {
-		line.hold(place{p.Node, h.UUID}, h.Usage)
+		pod.add(key{deviceKind, p.Node, h.UUID, ""}, part{Usage: h.Usage})
 	}
 	for _, t := range reserved.Totals {
-		line.charged[account{p.Namespace, t.Family}] = t.Amount()
+		pod.add(key{namespaceKind, p.Namespace, t.Family, ""}, part{Usage: device.Usage{Amount: t.Amount()}})
 	}
-	return line
+	return pod
 }
 
 // eachLimit calls f with every line of every quota of a namespace.
-func (s *State) eachLimit(namespace string, f func(limit, *ledger.Quota, ledger.Limit)) {
+func (s *State) eachLimit(namespace string, f func(key, *ledger.Quota, ledger.Limit)) {
 	for i := range s.quotas[namespace] {
 		q := &s.quotas[namespace][i]
 		for _, l := range q.Limits {
-			f(limit{q.Namespace, q.Name, l.Resource}, q, l)
+			f(key{quotaKind, q.Namespace, q.Name, l.Resource}, q, l)
 		}
 	}
 }

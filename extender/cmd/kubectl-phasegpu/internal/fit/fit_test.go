@@ -23,7 +23,8 @@ func gpus(count, memory int64) corev1.ResourceRequirements {
 }
 
 func pod(name, node, allocation string, containers ...corev1.Container) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name}, Spec: corev1.PodSpec{NodeName: node, Containers: containers}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name},
+		Spec: corev1.PodSpec{NodeName: node, Containers: containers}}
 	if allocation != "" {
 		p.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": allocation}
 	}
@@ -35,7 +36,8 @@ func node(name string, allocatable int64) *corev1.Node {
 		"hami.io/node-nvidia-register": fmt.Sprintf(`[{"id":"%s-0","count":4,"devmem":10000,"devcore":100,"type":"T","health":true}]`, name),
 	}}}
 	if allocatable > 0 {
-		n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(allocatable, resource.DecimalSI)}
+		n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(allocatable,
+			resource.DecimalSI)}
 	}
 	return n
 }
@@ -69,7 +71,8 @@ func TestPlace(t *testing.T) {
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	progressed := of(6000)
 	progressed.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: gpus(1, 8000)}}
-	progressed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	progressed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	closed := node("n1", 4)
 	closed.Spec.Unschedulable = true
 	twice := of(6000)
@@ -83,20 +86,36 @@ func TestPlace(t *testing.T) {
 		spread          bool
 		where, problems []string
 	}{
-		{"binpack fills a node before the next", []*corev1.Node{n1, n2}, nil, []*corev1.Pod{of(6000), of(4000), of(4000)}, false, []string{"n1", "n1", "n2"}, nil},
-		{"spread goes to the emptier", []*corev1.Node{n1, n2}, nil, []*corev1.Pod{of(6000), of(4000), of(4000)}, true, []string{"n1", "n2", "n2"}, nil},
-		{"the same pod twice is two pods", []*corev1.Node{n1}, nil, []*corev1.Pod{twice, twice}, false, []string{"n1", ""}, nil},
-		{"a bound pod holds", []*corev1.Node{n1}, []*corev1.Pod{running}, []*corev1.Pod{of(1001), of(1000)}, false, []string{"", "n1"}, nil},
-		{"given twice, once", []*corev1.Node{node("n1", 2)}, []*corev1.Pod{running, running.DeepCopy()}, []*corev1.Pod{of(1000)}, false, []string{"n1"}, nil},
-		{"an ended one does not", []*corev1.Node{n1}, []*corev1.Pod{ended}, []*corev1.Pod{of(10000)}, false, []string{"n1"}, nil},
-		{"an unreadable one closes its node", []*corev1.Node{n1, n2}, []*corev1.Pod{garbled}, []*corev1.Pod{of(1000)}, false, []string{"n2"}, []string{"Pod ml/garbled"}},
-		{"kubelet's count rules beside the slots", []*corev1.Node{node("n1", 1)}, nil, []*corev1.Pod{of(1), of(1)}, false, []string{"n1", ""}, nil},
-		{"without allocatable the inventory rules", []*corev1.Node{node("n1", 0)}, nil, []*corev1.Pod{of(1), of(1), of(1), of(1), of(1)}, false, []string{"n1", "n1", "n1", "n1", ""}, []string{"Node n1"}},
-		{"a closed node, and who tolerates it", []*corev1.Node{closed}, nil, []*corev1.Pod{of(1), tolerant}, false, []string{"", "n1"}, nil},
-		{"a node given twice counts as given last", []*corev1.Node{closed, n1}, nil, []*corev1.Pod{of(10000)}, false, []string{"n1"}, nil},
-		{"a pod to place starts from its first phase, whatever its status", []*corev1.Node{n1}, nil, []*corev1.Pod{progressed, of(3000), of(2000)}, false, []string{"n1", "", "n1"}, nil},
-		{"a pod without devices goes anywhere", []*corev1.Node{n1}, []*corev1.Pod{garbled}, []*corev1.Pod{pod("cpu", "", "", corev1.Container{Name: "a"})}, false, []string{"n1"}, []string{"Pod ml/garbled"}},
-		{"a bad pod loses no other", []*corev1.Node{n1}, nil, []*corev1.Pod{of(-1), of(1)}, false, []string{"n1"}, []string{"Pod p"}},
+		{"binpack fills a node before the next", []*corev1.Node{n1, n2}, nil,
+			[]*corev1.Pod{of(6000), of(4000), of(4000)}, false, []string{"n1", "n1", "n2"}, nil},
+		{"spread goes to the emptier", []*corev1.Node{n1, n2}, nil, []*corev1.Pod{of(6000), of(4000), of(4000)}, true,
+			[]string{"n1", "n2", "n2"}, nil},
+		{"the same pod twice is two pods", []*corev1.Node{n1}, nil, []*corev1.Pod{twice, twice}, false,
+			[]string{"n1", ""}, nil},
+		{"a bound pod holds", []*corev1.Node{n1}, []*corev1.Pod{running}, []*corev1.Pod{of(1001), of(1000)}, false,
+			[]string{"", "n1"}, nil},
+		{"given twice, once", []*corev1.Node{node("n1", 2)}, []*corev1.Pod{running, running.DeepCopy()},
+			[]*corev1.Pod{of(1000)}, false, []string{"n1"}, nil},
+		{"an ended one does not", []*corev1.Node{n1}, []*corev1.Pod{ended}, []*corev1.Pod{of(10000)}, false,
+			[]string{"n1"}, nil},
+		{"an unreadable one closes its node", []*corev1.Node{n1, n2}, []*corev1.Pod{garbled}, []*corev1.Pod{of(1000)},
+			false, []string{"n2"}, []string{"Pod ml/garbled"}},
+		{"kubelet's count rules beside the slots", []*corev1.Node{node("n1", 1)}, nil, []*corev1.Pod{of(1), of(1)},
+			false, []string{"n1", ""}, nil},
+		{"without allocatable the inventory rules", []*corev1.Node{node("n1", 0)}, nil,
+			[]*corev1.Pod{of(1), of(1), of(1), of(1), of(1)}, false, []string{"n1", "n1", "n1", "n1",
+				""}, []string{"Node n1"}},
+		{"a closed node, and who tolerates it", []*corev1.Node{closed}, nil, []*corev1.Pod{of(1), tolerant}, false,
+			[]string{"", "n1"}, nil},
+		{"a node given twice counts as given last", []*corev1.Node{closed, n1}, nil, []*corev1.Pod{of(10000)}, false,
+			[]string{"n1"}, nil},
+		{"a pod to place starts from its first phase, whatever its status", []*corev1.Node{n1}, nil,
+			[]*corev1.Pod{progressed, of(3000), of(2000)}, false, []string{"n1", "", "n1"}, nil},
+		{"a pod without devices goes anywhere", []*corev1.Node{n1}, []*corev1.Pod{garbled},
+			[]*corev1.Pod{pod("cpu", "", "",
+				corev1.Container{Name: "a"})}, false, []string{"n1"}, []string{"Pod ml/garbled"}},
+		{"a bad pod loses no other", []*corev1.Node{n1}, nil, []*corev1.Pod{of(-1), of(1)}, false, []string{"n1"},
+			[]string{"Pod p"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p podrequest.Defaults

@@ -17,7 +17,8 @@ func read(text string) (found []string, problems []string) {
 	var s Set
 	s.Read(strings.NewReader(text), "f", "ns")
 	for _, p := range s.Pods {
-		found = append(found, fmt.Sprintf("%s %s/%s x%d at %d:%d", p.Kind, p.Namespace, p.Name, p.Replicas, p.Document, p.Line))
+		found = append(found, fmt.Sprintf("%s %s/%s x%d at %d:%d", p.Kind, p.Namespace, p.Name, p.Replicas, p.Document,
+			p.Line))
 	}
 	for _, n := range s.Nodes {
 		found = append(found, "Node "+n.Name)
@@ -49,7 +50,8 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"line ends of DOS",
-			"apiVersion: v1\r\nkind: Pod\r\nmetadata: {name: a}\r\nspec: " + containers + "\r\n---\r\napiVersion: v1\r\nkind: Node\r\nmetadata: {name: node}\r\n",
+			"apiVersion: v1\r\nkind: Pod\r\nmetadata: {name: a}\r\nspec: " + containers + "\r\n---\r\napiVersion: " +
+				"v1\r\nkind: Node\r\nmetadata: {name: node}\r\n",
 			[]string{"Pod ns/a x0 at 1:1", "Node node"}, nil,
 		},
 		{
@@ -59,7 +61,8 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"lists of all kinds, and lists in lists",
-			"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: NodeList, items: [{metadata: {name: node}}]}, {apiVersion: v1, kind: ResourceQuota, metadata: {name: q}}]}",
+			"{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: NodeList, items: [{metadata: {name: " +
+				"node}}]}, {apiVersion: v1, kind: ResourceQuota, metadata: {name: q}}]}",
 			[]string{"Node node", "ResourceQuota ns/q"}, nil,
 		},
 		{
@@ -73,7 +76,8 @@ func TestRead(t *testing.T) {
 				"{apiVersion: v1, kind: PodTemplate, metadata: {name: f}, template: {spec: " + containers + "}}",
 			}, "\n---\n"),
 			[]string{
-				"StatefulSet ns/a x2 at 1:1", "DaemonSet ns/b x0 at 2:3", "ReplicaSet ns/c x0 at 3:5", "Job ns/d- x0 at 4:7",
+				"StatefulSet ns/a x2 at 1:1", "DaemonSet ns/b x0 at 2:3", "ReplicaSet ns/c x0 at 3:5", "Job ns/d- x0 " +
+					"at 4:7",
 				"ReplicationController ns/e x0 at 5:9", "PodTemplate ns/f x0 at 6:11",
 			}, nil,
 		},
@@ -90,28 +94,37 @@ func TestRead(t *testing.T) {
 		{
 			"what does not fit its field",
 			"{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: 7, image: x}]}}",
-			nil, []string{"error f, document 1 (line 1), Pod ns/p: spec.containers.name: is a number where a text should be: put it in quotes"},
+			nil, []string{"error f, document 1 (line 1), Pod ns/p: spec.containers.name: is a number where a text " +
+				"should be: put it in quotes"},
 		},
 		{
 			"what YAML takes for something else",
-			"{apiVersion: v1, kind: Node, metadata: {name: n}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: 7}, spec: " + containers + "}",
+			"{apiVersion: v1, kind: Node, metadata: {name: n}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p, " +
+				"namespace: 7}, spec: " + containers + "}",
 			nil, []string{
-				"error f, document 1 (line 1), Node: metadata.name: is true or false where a text should be: put it in quotes",
-				"error f, document 2 (line 3), Pod ns/p: metadata.namespace: is a number where a text should be: put it in quotes",
+				"error f, document 1 (line 1), Node: metadata.name: is true or false where a text should be: put it " +
+					"in quotes",
+				"error f, document 2 (line 3), Pod ns/p: metadata.namespace: is a number where a text should be: put " +
+					"it in quotes",
 			},
 		},
 		{
 			"quantities of nodes and quotas",
-			"{apiVersion: v1, kind: Node, metadata: {name: node}, status: {capacity: {nvidia.com/gpu: [1]}}}\n---\n{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {limits.nvidia.com/gpumem: 1e}}}",
+			"{apiVersion: v1, kind: Node, metadata: {name: node}, status: {capacity: {nvidia.com/gpu: " +
+				"[1]}}}\n---\n{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: " +
+				"{limits.nvidia.com/gpumem: 1e}}}",
 			nil, []string{
-				"error f, document 1 (line 1), Node node: status.capacity[nvidia.com/gpu]: is a list where a quantity should be",
-				"error f, document 2 (line 3), ResourceQuota ns/q: spec.hard[limits.nvidia.com/gpumem]: \"1e\" is not a quantity",
+				"error f, document 1 (line 1), Node node: status.capacity[nvidia.com/gpu]: is a list where a " +
+					"quantity should be",
+				"error f, document 2 (line 3), ResourceQuota ns/q: spec.hard[limits.nvidia.com/gpumem]: \"1e\" is " +
+					"not a quantity",
 			},
 		},
 		{
 			"an empty container list in a template",
 			"{apiVersion: example.com/v1, kind: X, metadata: {name: p}, spec: {template: {spec: {containers: []}}}}",
-			nil, []string{"error f, document 1 (line 1), X ns/p, spec.template: spec.containers: is empty: a pod has at least one container"},
+			nil, []string{"error f, document 1 (line 1), X ns/p, spec.template: spec.containers: is empty: a pod has " +
+				"at least one container"},
 		},
 		{
 			"one key in two forms",
@@ -141,7 +154,8 @@ func TestReadIsBounded(t *testing.T) {
 	// Lists of lists of lists.
 	nested := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		nested += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 10), ","))
+		nested += fmt.Sprintf("%c: &%c [%s]\n", c, c,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 10), ","))
 	}
 	for _, c := range []struct{ name, text, problem string }{
 		{"size", strings.Repeat("#", MaxBytes+1), "larger than 64 MiB"},

@@ -56,7 +56,8 @@ func TestCut(t *testing.T) {
 		width int
 		want  string
 	}{
-		{"load", 4, "load"}, {"loader", 4, "loa…"}, {"größer", 6, "größer"}, {"größer", 4, "grö…"}, {"load", 1, "…"}, {"load", 0, ""}, {"load", -1, ""},
+		{"load", 4, "load"}, {"loader", 4, "loa…"}, {"größer", 6, "größer"}, {"größer", 4, "grö…"}, {"load", 1,
+			"…"}, {"load", 0, ""}, {"load", -1, ""},
 	} {
 		if got := (Screen{}).Cut(c.text, c.width); got != c.want {
 			t.Errorf("%q in %d: %q, want %q", c.text, c.width, got, c.want)

@@ -21,21 +21,20 @@ import (
 
 var start = time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC)
 
-// world is a cluster as the API server has it.
-type world struct {
+// objects are a cluster as the API server has it.
+type objects struct {
 	nodes  []*corev1.Node
 	pods   []*corev1.Pod
 	quotas []*corev1.ResourceQuota
 }
 
-func (w world) ask(pod *corev1.Pod) *why.Report {
-	return why.Explain(why.Question{
-		Pod: pod, Cluster: fit.New(w.nodes, w.pods, w.quotas, podrequest.Defaults{}, func(string, error) {}), Release: phase.PerInit, Details: 1, Now: start,
-	})
+func (w objects) ask(pod *corev1.Pod) *why.Report {
+	on := fit.New(w.nodes, w.pods, w.quotas, podrequest.Defaults{}, func(string, error) {})
+	return why.Explain(why.Question{Pod: pod, Cluster: on, Release: phase.PerInit, Details: 1, Now: start})
 }
 
-// after is the world when events have happened.
-func (w world) after(t *testing.T, events []why.Event) world {
+// after is the cluster when events have happened.
+func (w objects) after(t *testing.T, events []why.Event) objects {
 	w.pods = slices.Clone(w.pods)
 	for _, e := range events {
 		i := slices.IndexFunc(w.pods, func(p *corev1.Pod) bool { return p.Name == e.Pod })
@@ -46,7 +45,8 @@ func (w world) after(t *testing.T, events []why.Event) world {
 			w.pods = slices.Delete(w.pods, i, i+1)
 			continue
 		}
-		k := slices.IndexFunc(w.pods[i].Spec.InitContainers, func(c corev1.Container) bool { return c.Name == e.Container })
+		k := slices.IndexFunc(w.pods[i].Spec.InitContainers,
+			func(c corev1.Container) bool { return c.Name == e.Container })
 		w.pods[i] = progressed(w.pods[i], k+1)
 	}
 	return w
@@ -72,7 +72,8 @@ func progressed(pod *corev1.Pod, inits int) *corev1.Pod {
 	if inits == len(pod.Spec.InitContainers) {
 		pod.Status.Phase = corev1.PodRunning
 		for _, c := range pod.Spec.Containers {
-			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, State: running})
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses,
+				corev1.ContainerStatus{Name: c.Name, State: running})
 		}
 	}
 	return pod
@@ -90,9 +91,9 @@ func limits(memoryMiB, cores int64) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: list}
 }
 
-// random makes a world, and a pod that waits in it.
-func random(r *rand.Rand) (world, *corev1.Pod) {
-	var w world
+// random makes a cluster, and a pod that waits in it.
+func random(r *rand.Rand) (objects, *corev1.Pod) {
+	var w objects
 	cards := map[string][]string{}
 	for n := range 1 + r.IntN(3) {
 		name := fmt.Sprintf("n%d", n)
@@ -100,15 +101,20 @@ func random(r *rand.Rand) (world, *corev1.Pod) {
 		for d := range 1 + r.IntN(2) {
 			uuid := fmt.Sprintf("GPU-%d-%d", n, d)
 			cards[name] = append(cards[name], uuid)
-			inventory = append(inventory, fmt.Sprintf(`{"id":%q,"index":%d,"count":4,"devmem":100,"devcore":100,"type":"T","health":true}`, uuid, d))
+			inventory = append(inventory,
+				fmt.Sprintf(`{"id":%q,"index":%d,"count":4,"devmem":100,"devcore":100,"type":"T","health":true}`, uuid,
+					d))
 		}
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"hami.io/node-nvidia-register": "[" + strings.Join(inventory, ",") + "]"}}}
-		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(2+r.IntN(6)), resource.DecimalSI)}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{"hami.io/node-nvidia-register": "[" + strings.Join(inventory, ",") + "]"}}}
+		node.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(int64(2+r.IntN(6)),
+			resource.DecimalSI)}
 		w.nodes = append(w.nodes, node)
 	}
 	for i := range r.IntN(7) {
 		name := w.nodes[r.IntN(len(w.nodes))].Name
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("p%d", i), UID: types.UID(fmt.Sprint("u", i)), Annotations: map[string]string{}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("p%d", i),
+			UID: types.UID(fmt.Sprint("u", i)), Annotations: map[string]string{}}}
 		pod.Spec.NodeName = name
 		if r.IntN(4) == 0 {
 			pod.Annotations["phasegpu.io/release"] = []string{"all-inits", "hold"}[r.IntN(2)]
@@ -130,16 +136,20 @@ func random(r *rand.Rand) (world, *corev1.Pod) {
 	}
 	for i := range r.IntN(3) {
 		first := int32(10)
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("nominated%d", i), UID: types.UID(fmt.Sprint("n", i))}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: fmt.Sprintf("nominated%d", i),
+			UID: types.UID(fmt.Sprint("n", i))}}
 		pod.Spec.Priority, pod.Status.NominatedNodeName = &first, w.nodes[r.IntN(len(w.nodes))].Name
 		pod.Spec.Containers = []corev1.Container{{Name: "c", Resources: limits(5+r.Int64N(30), 0)}}
 		w.pods = append(w.pods, pod)
 	}
 	if r.IntN(2) == 0 {
-		hard := corev1.ResourceList{"limits.nvidia.com/gpumem": *resource.NewQuantity(50+r.Int64N(250), resource.DecimalSI)}
-		w.quotas = append(w.quotas, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}})
+		hard := corev1.ResourceList{"limits.nvidia.com/gpumem": *resource.NewQuantity(50+r.Int64N(250),
+			resource.DecimalSI)}
+		w.quotas = append(w.quotas, &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "q"},
+			Spec: corev1.ResourceQuotaSpec{Hard: hard}})
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "waiting", UID: "w"}, Spec: corev1.PodSpec{SchedulerName: "phasegpu-scheduler"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "waiting", UID: "w"},
+		Spec: corev1.PodSpec{SchedulerName: "phasegpu-scheduler"}}
 	memory := func() int64 { // sometimes the whole card
 		if r.IntN(8) == 0 {
 			return 0
@@ -147,7 +157,8 @@ func random(r *rand.Rand) (world, *corev1.Pod) {
 		return 10 + r.Int64N(90)
 	}
 	for k := range r.IntN(3) {
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, corev1.Container{Name: fmt.Sprintf("i%d", k), Resources: limits(memory(), 0)})
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers,
+			corev1.Container{Name: fmt.Sprintf("i%d", k), Resources: limits(memory(), 0)})
 	}
 	pod.Spec.Containers = []corev1.Container{{Name: "a", Resources: limits(memory(), []int64{0, 50}[r.IntN(2)])}}
 	return w, pod
@@ -166,8 +177,8 @@ func capped(pod *corev1.Pod, memoryMiB int64) *corev1.Pod {
 	return pod
 }
 
-// TestRemediesHold carries out what is told would help, on the objects themselves, and asks again: it helps, and
-// nothing of it is superfluous.
+// TestRemediesHold applies each remedy to the objects themselves and asks again: it helps, and none of its events is
+// superfluous.
 func TestRemediesHold(t *testing.T) {
 	const seed = 1
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -177,7 +188,8 @@ func TestRemediesHold(t *testing.T) {
 		report := w.ask(pod)
 		fail := func(format string, args ...any) {
 			t.Helper()
-			t.Fatalf("seed %d, world %d: %s\nremedies %+v\nquotas %+v", seed, i, fmt.Sprintf(format, args...), report.Remedies, report.Quotas)
+			t.Fatalf("seed %d, cluster %d: %s\nremedies %+v\nquotas %+v", seed, i, fmt.Sprintf(format, args...),
+				report.Remedies, report.Quotas)
 		}
 		if !report.Waits() && len(report.Remedies) > 0 {
 			fail("remedies for a pod that fits")
@@ -216,7 +228,8 @@ func TestRemediesHold(t *testing.T) {
 				for raise, short := range map[int64]bool{s.RaiseTo: false, s.RaiseTo - 1: true} {
 					raised := w
 					raised.quotas = []*corev1.ResourceQuota{w.quotas[0].DeepCopy()}
-					raised.quotas[0].Spec.Hard["limits.nvidia.com/gpumem"] = *resource.NewQuantity(raise, resource.DecimalSI)
+					raised.quotas[0].Spec.Hard["limits.nvidia.com/gpumem"] = *resource.NewQuantity(raise,
+						resource.DecimalSI)
 					if got := raised.ask(pod); len(got.Quotas) > 0 != short {
 						fail("%s: with %d: %+v", remedy.Text, raise, got.Quotas)
 					}
@@ -238,7 +251,7 @@ func TestRemediesHold(t *testing.T) {
 	}
 }
 
-// TestNothingMissed: where no end of init containers is told to help, it would not, on any node, if all ended.
+// TestNothingMissed: where no remedy is the end of init containers, the pod fits on no node when all have ended.
 func TestNothingMissed(t *testing.T) {
 	const seed = 2
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -246,7 +259,8 @@ func TestNothingMissed(t *testing.T) {
 	for i := range 1500 {
 		w, pod := random(r)
 		report := w.ask(pod)
-		if len(report.Fits) > 0 || slices.ContainsFunc(report.Remedies, func(m why.Remedy) bool { return m.Kind == "end" }) {
+		if len(report.Fits) > 0 || slices.ContainsFunc(report.Remedies,
+			func(m why.Remedy) bool { return m.Kind == "end" }) {
 			continue
 		}
 		tried++
@@ -259,22 +273,25 @@ func TestNothingMissed(t *testing.T) {
 			steady.pods = append(steady.pods, p)
 		}
 		if got := steady.ask(pod); len(got.Fits) > 0 {
-			t.Fatalf("seed %d, world %d: it fits on %v when all init containers end: %+v", seed, i, got.Fits, report.Remedies)
+			t.Fatalf("seed %d, cluster %d: it fits on %v when all init containers end: %+v", seed, i, got.Fits,
+				report.Remedies)
 		}
 	}
 	if tried < 100 {
-		t.Errorf("only %d worlds were tried", tried)
+		t.Errorf("only %d clusters were tried", tried)
 	}
 }
 
 // A slip in a name explains more than all that follows from what was understood.
 func TestSlips(t *testing.T) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "slips", Annotations: map[string]string{"phasegpu.io/relase": "hold"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "slips",
+		Annotations: map[string]string{"phasegpu.io/relase": "hold"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
 		Limits: corev1.ResourceList{"nvidia.com/gpumen": resource.MustParse("1000")},
 	}}}
 	notes := strings.Join(why.Explain(why.Question{Pod: pod}).Notes, "\n")
-	for _, want := range []string{"annotation phasegpu.io/relase is none", "resource nvidia.com/gpumen is none", "asks for no device"} {
+	for _, want := range []string{"annotation phasegpu.io/relase is none", "resource nvidia.com/gpumen is none",
+		"asks for no device"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
