@@ -10,48 +10,47 @@ import (
 )
 
 // refitted checks a patch that was carried out.
-func (w *world) refitted(q *question, p *patch, before, after object) {
+func (sim *simulation) refitted(q *question, p *patch, before, after object) {
 	p.applied = after.version
-	w.count("moved")
+	sim.count("moved")
 	position := q.Container.Position
 	was, is := before.entries, after.entries
 	switch {
 	case before.uid() != q.Pod.UID || before.node() != q.Node:
-		w.fail("refit %d moved a container of another pod than it was asked for", q.number)
+		sim.fail("refit %d moved a container of another pod than it was asked for", q.number)
 	case !before.inGate() || before.pod.DeletionTimestamp != nil:
-		w.fail("refit %d moved a container of a pod that is not pending any more", q.number)
+		sim.fail("refit %d moved a container of a pod that is not pending any more", q.number)
 	case !before.readable || !after.readable || skeleton(before) != skeleton(after):
-		w.fail("refit %d changed more than devices: %q became %q", q.number, before.record(), p.value)
+		sim.fail("refit %d changed more than devices: %q became %q", q.number, before.record(), p.value)
 	case within(devicesOf(was[position]), q.Allowed):
-		w.fail("refit %d moved a container that was where it may be: %q became %q", q.number, before.record(), p.value)
+		sim.fail("refit %d moved a container that was where it may be: %q became %q", q.number, before.record(),
+			p.value)
 	case before.total != after.total:
-		w.fail("refit %d changed the namespace's charge from %v to %v", q.number, before.total, after.total)
+		sim.fail("refit %d changed the namespace's charge from %v to %v", q.number, before.total, after.total)
 	case q.done && !open(&q.outcome):
-		w.fail("refit %d was carried out after its answer %+v, %v", q.number, q.outcome.Answer, q.outcome.Refusal)
+		sim.fail("refit %d was carried out after its answer %+v, %v", q.number, q.outcome.Answer, q.outcome.Refusal)
 	}
-	if w.failure != "" {
+	if sim.failure != "" {
 		return
 	}
 	for i := range is {
 		if i != position && !slices.Equal(was[i], is[i]) {
-			w.fail("refit %d moved container %d too: %q became %q", q.number, i, before.record(), p.value)
+			sim.fail("refit %d moved container %d too: %q became %q", q.number, i, before.record(), p.value)
 		}
 	}
-	for _, s := range is[position] {
-		if !slices.Contains(q.Allowed, s.uuid) {
-			w.fail("refit %d moved the container to %s, which is not allowed", q.number, s.uuid)
-		}
+	if to := devicesOf(is[position]); !within(to, q.Allowed) {
+		sim.fail("refit %d moved the container to %v, which is not allowed", q.number, to)
 	}
-	for _, o := range without(w.server.on(q.Node, p.others), q.Pod.UID) {
+	for _, o := range without(sim.server.on(q.Node, p.others), q.Pod.UID) {
 		if o.inGate() {
-			w.fail("refit %d moved a container while pod %s was in the gate too", q.number, o.pod.Name)
+			sim.fail("refit %d moved a container while pod %s was in the gate too", q.number, o.pod.Name)
 		}
 		if o.unreadable() {
-			w.fail("refit %d moved a container while nobody knew what pod %s holds", q.number, o.pod.Name)
+			sim.fail("refit %d moved a container while nobody knew what pod %s holds", q.number, o.pod.Name)
 		}
 	}
-	w.roomy(fmt.Sprintf("refit %d", q.number), before, after, w.raisedSince(q.Node, p.others))
-	w.follow(q, after)
+	sim.roomy(fmt.Sprintf("refit %d", q.number), before, after, sim.raisedSince(q.Node, p.others))
+	sim.follow(q, after)
 }
 
 // skeleton is a record without the UUIDs of devices.
@@ -64,14 +63,14 @@ func skeleton(o object) string {
 }
 
 // roomy checks that what a write raised has room, unless somebody may take room without asking and did, unseen.
-func (w *world) roomy(what string, before, after object, excused bool) {
+func (sim *simulation) roomy(what string, before, after object, excused bool) {
 	if excused {
 		return
 	}
 	for _, uuid := range devices[after.node()] {
-		all := held(w.server.on(after.node(), w.server.version), uuid)
+		all := held(sim.server.on(after.node(), sim.server.version), uuid)
 		if !after.on[uuid].within(before.on[uuid]) && !all.within(capacity) {
-			w.fail("%s of pod %s raises device %s to %v of %v", what, after.pod.Name, uuid, all, capacity)
+			sim.fail("%s of pod %s raises device %s to %v of %v", what, after.pod.Name, uuid, all, capacity)
 		}
 	}
 }
@@ -82,52 +81,49 @@ func open(o *decide.Outcome) bool {
 }
 
 // answered checks an answer against what the API server holds and held.
-func (w *world) answered(q *question) {
+func (sim *simulation) answered(q *question) {
 	answer, refusal := q.outcome.Answer, q.outcome.Refusal
-	now := w.server.now(q.Pod.Name)
+	now := sim.server.now(q.Pod.Name)
 	stands := false // what it wrote is the record still
 	for _, p := range q.patches {
 		stands = stands || p.applied > 0 && now.uid() == q.Pod.UID && now.record() == p.value
 	}
 	switch {
 	case (answer == nil) == (refusal == nil):
-		w.fail("refit %d answers and refuses, or neither: %+v, %v", q.number, answer, refusal)
+		sim.fail("refit %d answers and refuses, or neither: %+v, %v", q.number, answer, refusal)
 	case refusal != nil && stands && !open(&q.outcome):
-		w.fail("refit %d refuses, but the record is what it wrote: %v", q.number, refusal)
+		sim.fail("refit %d refuses, but the record is what it wrote: %v", q.number, refusal)
 	case refusal != nil:
-		w.count(string(refusal.Reason))
-		if !w.rightly(q, refusal.Reason) {
-			w.fail("refit %d refuses for no reason: %v", q.number, refusal)
+		sim.count(string(refusal.Reason))
+		if !sim.rightly(q, refusal.Reason) {
+			sim.fail("refit %d refuses for no reason: %v", q.number, refusal)
 		}
 	case stands && !answer.Moved:
-		w.fail("refit %d says that nothing was written, but it was", q.number)
-	case !w.had(q, answer.Devices):
-		w.fail("refit %d answers %v, which the container did not have since it was asked", q.number, answer.Devices)
+		sim.fail("refit %d says that nothing was written, but it was", q.number)
+	case !sim.had(q, answer.Devices):
+		sim.fail("refit %d answers %v, which the container did not have since it was asked", q.number, answer.Devices)
 	default:
-		w.count("answered")
-		for _, uuid := range answer.Devices {
-			if !slices.Contains(q.Allowed, uuid) {
-				w.fail("refit %d answers %v, which is not allowed", q.number, answer.Devices)
-			}
+		sim.count("answered")
+		if !within(answer.Devices, q.Allowed) {
+			sim.fail("refit %d answers %v, which is not allowed", q.number, answer.Devices)
 		}
 	}
 }
 
 // had reports whether the container had these devices at some time since a question was asked.
-func (w *world) had(q *question, devices []string) bool {
-	for i, o := range w.server.pods[q.Pod.Name] {
-		if all := w.server.pods[q.Pod.Name]; i+1 < len(all) && all[i+1].version <= q.began || o.uid() != q.Pod.UID {
-			continue
-		}
-		if o.readable && slices.Equal(devicesOf(o.entries[q.Container.Position]), devices) {
+func (sim *simulation) had(q *question, devices []string) bool {
+	all := sim.server.pods[q.Pod.Name]
+	for i, o := range all {
+		over := i+1 < len(all) && all[i+1].version <= q.began
+		if !over && o.uid() == q.Pod.UID && o.readable && slices.Equal(devicesOf(o.entries[q.Container.Position]),
+			devices) {
 			return true
 		}
 	}
 	return false
 }
 
-func devicesOf(shares []share) []string {
-	var all []string
+func devicesOf(shares []share) (all []string) {
 	for _, s := range shares {
 		all = append(all, s.uuid)
 	}
@@ -135,17 +131,20 @@ func devicesOf(shares []share) []string {
 }
 
 // rightly reports whether what a question read justifies a reason, as far as this can tell.
-func (w *world) rightly(q *question, reason refit.Reason) bool {
+func (sim *simulation) rightly(q *question, reason refit.Reason) bool {
 	switch reason {
 	case refit.Conflict, refit.TooLate, refit.Unavailable:
 		return true
 	}
-	return slices.ContainsFunc(q.gets, func(version uint64) bool { return w.justified(q, reason, w.server.at(q.Pod.Name, version)) })
+	return slices.ContainsFunc(q.gets, func(version uint64) bool {
+		return sim.justified(q, reason,
+			sim.server.at(q.Pod.Name, version))
+	})
 }
 
 // justified reports whether a reason is right for a pod as it was read.
-func (w *world) justified(q *question, reason refit.Reason, o object) bool {
-	others := without(w.server.on(q.Node, q.listed), q.Pod.UID)
+func (sim *simulation) justified(q *question, reason refit.Reason, o object) bool {
+	others := without(sim.server.on(q.Node, q.listed), q.Pod.UID)
 	switch reason {
 	case refit.NoMemory, refit.NoSlots, refit.NoCores, refit.Exclusive, refit.Fragmented:
 		return o.pod != nil && !o.fits(q.Container.Position, q.Allowed, others)
@@ -162,13 +161,13 @@ func (w *world) justified(q *question, reason refit.Reason, o object) bool {
 	case refit.PodReplaced:
 		return o.pod != nil && o.uid() != q.Pod.UID
 	case refit.PodGone:
-		return o.uid() != q.Pod.UID || o.pod.DeletionTimestamp != nil || w.server.now(q.Pod.Name).uid() != q.Pod.UID
+		return o.uid() != q.Pod.UID || o.pod.DeletionTimestamp != nil || sim.server.now(q.Pod.Name).uid() != q.Pod.UID
 	case refit.BoundElsewhere:
 		return o.node() != q.Node
 	case refit.NotOptedIn:
 		return o.pod != nil && !aligned(o.pod)
 	default:
-		return false // of all others nothing happens in this world
+		return false // the simulation gives no cause for any other
 	}
 }
 

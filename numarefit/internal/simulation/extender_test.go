@@ -46,63 +46,55 @@ func (t *attempt) allocate(a device.Allocation) {
 }
 
 // bind starts to bind a pod.
-func (w *world) bind() {
-	var free []*corev1.Pod
-	for _, name := range w.server.names {
-		o := w.server.now(name)
-		if o.pod != nil && o.node() == "" && w.attempt(o.uid()) == nil {
-			free = append(free, o.pod)
-		}
-	}
-	if len(free) == 0 {
+func (sim *simulation) bind() {
+	o, ok := sim.some(sim.unbound)
+	if !ok {
 		return
 	}
-	t := &attempt{pod: free[w.IntN(len(free))], node: nodes[w.IntN(len(nodes))], running: true}
-	w.attempts = append(w.attempts, t)
-	w.start("extender binds "+t.pod.Name, func(a *actor) {
-		if err := w.enter(a, t); err != nil {
+	t := &attempt{pod: o.pod, node: nodes[sim.IntN(len(nodes))], running: true}
+	sim.attempts = append(sim.attempts, t)
+	sim.start("extender binds "+t.pod.Name, func(a *actor) {
+		if err := sim.enter(a, t); err != nil {
 			a.say("gives up: %v", err)
-			w.withdraw(t.uid())
-		} else if err := w.post(a, t); err != nil {
+			sim.withdraw(t.uid())
+		} else if err := sim.post(a, t); err != nil {
 			a.say("failed: %v", err)
-			w.withdraw(t.uid())
+			sim.withdraw(t.uid())
 		}
 		t.running = false
 	})
 }
 
-func (w *world) attempt(uid string) *attempt {
-	if i := slices.IndexFunc(w.attempts, func(t *attempt) bool { return t.uid() == uid }); i >= 0 {
-		return w.attempts[i]
-	}
-	return nil
+// unbound reports whether a pod has no node and is not being bound.
+func (sim *simulation) unbound(o object) bool {
+	return o.node() == "" && !slices.ContainsFunc(sim.attempts, func(t *attempt) bool { return t.uid() == o.uid() })
 }
 
-func (w *world) withdraw(uid string) {
-	w.book.Unassume(uid)
-	w.attempts = slices.DeleteFunc(w.attempts, func(t *attempt) bool { return t.uid() == uid })
+func (sim *simulation) withdraw(uid string) {
+	sim.book.Unassume(uid)
+	sim.resolved(uid)
 }
 
 // enter books the pod, waits for its turn and looks again.
-func (w *world) enter(a *actor, t *attempt) error {
-	if err := w.assume(t); err != nil {
+func (sim *simulation) enter(a *actor, t *attempt) error {
+	if err := sim.assume(t); err != nil {
 		return err
 	}
 	a.say("books %s on %s: %s", t.pod.Name, t.node, t.bound.record())
-	patience := 3 + w.IntN(20)
+	patience := 3 + sim.IntN(20)
 	for {
-		for !w.admits(t) {
-			if patience--; patience == 0 || a.over || w.draining {
+		for !sim.admits(t) {
+			if patience--; patience == 0 || a.over || sim.draining {
 				return errors.New("it was too long in the gate")
 			}
 			a.pause(nil)
 		}
 		t.inside = true
 		entered := t.allocation
-		if err := w.assume(t); err != nil {
+		if err := sim.assume(t); err != nil {
 			return err
 		}
-		if same(entered, t.allocation) {
+		if entered.Equal(t.allocation) {
 			return nil
 		}
 		a.say("books anew: %s", t.bound.record())
@@ -111,20 +103,20 @@ func (w *world) enter(a *actor, t *attempt) error {
 }
 
 // admits reports whether nobody is in the node's gate but pods of which the container calls may be mixed up.
-func (w *world) admits(t *attempt) bool {
-	if w.flaws.noGate {
+func (sim *simulation) admits(t *attempt) bool {
+	if sim.flaws.noGate {
 		return true
 	}
-	alone := func(pod *corev1.Pod) bool { return kube.Movable(pod) && !w.flaws.together }
+	alone := func(pod *corev1.Pod) bool { return kube.Movable(pod) && !sim.flaws.together }
 	mixed := func(pod *corev1.Pod, a device.Allocation) bool {
-		return !alone(pod) && !alone(t.pod) && same(a, t.allocation)
+		return !alone(pod) && !alone(t.pod) && a.Equal(t.allocation)
 	}
-	for _, other := range w.attempts {
+	for _, other := range sim.attempts {
 		if other != t && other.inside && other.node == t.node && !mixed(other.pod, other.allocation) {
 			return false
 		}
 	}
-	for _, pod := range w.gate {
+	for _, pod := range sim.gate {
 		if pod.Spec.NodeName != t.node || pod.UID == t.pod.UID || !kube.InGate(pod) {
 			continue
 		}
@@ -136,14 +128,14 @@ func (w *world) admits(t *attempt) bool {
 }
 
 // assume books the pod where it is booked, if it fits there still, else anew.
-func (w *world) assume(t *attempt) error {
-	p, err := kube.PlacementPod(t.pod, placement.Binpack, w.policy())
+func (sim *simulation) assume(t *attempt) error {
+	p, err := kube.PlacementPod(t.pod, placement.Binpack, sim.policy())
 	if err != nil {
 		return err
 	}
 	facts := kube.LedgerPod(t.pod, 0)
 	facts.Node = t.node
-	a, _, err := w.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
+	a, _, err := sim.book.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
 		if t.allocation != nil && placement.Check(v.Placement(), p, t.allocation, 0) == placement.Fits {
 			return t.allocation, nil
 		}
@@ -156,40 +148,39 @@ func (w *world) assume(t *attempt) error {
 	if err != nil {
 		return err
 	}
-	if !same(a, t.allocation) {
+	if !a.Equal(t.allocation) {
 		t.allocate(a)
 	}
-	t.checked, t.unseen = w.server.version, false
-	for _, r := range w.raises {
-		t.unseen = t.unseen || r.node == t.node && r.version > w.told(r.name)
+	t.checked, t.unseen = sim.server.version, false
+	for _, r := range sim.raises {
+		t.unseen = t.unseen || r.node == t.node && r.version > sim.told(r.name)
 	}
 	return nil
 }
 
-func same(a, b device.Allocation) bool { return slices.EqualFunc(a, b, slices.Equal[[]device.Share]) }
-
 // policy places pods now here, now there.
-func (w *world) policy() placement.Policy { return placement.Policy(w.IntN(2)) }
+func (sim *simulation) policy() placement.Policy { return placement.Policy(sim.IntN(2)) }
 
 // post binds the pod, and asks until it is known whether it did.
-func (w *world) post(a *actor, t *attempt) error {
+func (sim *simulation) post(a *actor, t *attempt) error {
 	for {
 		err := a.write(context.Background(), "bind to "+t.node+": "+t.bound.record(), func() error {
-			o := w.server.now(t.pod.Name)
+			o := sim.server.now(t.pod.Name)
 			switch {
 			case o.uid() != t.uid():
 				return apierrors.NewNotFound(pods, t.pod.Name)
 			case o.node() != "":
 				return apierrors.NewConflict(pods, t.pod.Name, errors.New("the pod is bound already"))
 			}
-			w.boundNow(t, o, w.write(t.pod.Name, annotated(t.bound.pod, record, t.bound.record()), o.life))
+			sim.boundNow(t, o, sim.server.store(t.pod.Name, annotated(t.bound.pod, record, t.bound.record()), o.life))
 			return nil
 		})
 		if err == nil || a.over {
 			return nil
 		}
 		var o object
-		if err := a.read(context.Background(), "get pod", func() error { o = w.server.now(t.pod.Name); return nil }); err != nil {
+		if err := a.read(context.Background(), "get pod",
+			func() error { o = sim.server.now(t.pod.Name); return nil }); err != nil {
 			continue
 		}
 		switch {
@@ -205,32 +196,32 @@ func (w *world) post(a *actor, t *attempt) error {
 
 // boundNow checks a binding that was carried out. One made while the book did not know of a pod in the gate is
 // itself past the gate.
-func (w *world) boundNow(t *attempt, before, after object) {
-	w.count("bound")
-	excused := t.unseen || w.raisedSince(t.node, t.checked)
-	w.roomy("the binding", before, after, excused)
-	if excused && slices.ContainsFunc(without(w.server.on(t.node, after.version), t.uid()), object.inGate) {
-		w.raises = append(w.raises, raise{t.node, after.pod.Name, after.version})
+func (sim *simulation) boundNow(t *attempt, before, after object) {
+	sim.count("bound")
+	excused := t.unseen || sim.raisedSince(t.node, t.checked)
+	sim.roomy("the binding", before, after, excused)
+	if excused && slices.ContainsFunc(without(sim.server.on(t.node, after.version), t.uid()), object.inGate) {
+		sim.raises = append(sim.raises, raise{t.node, after.pod.Name, after.version})
 	}
 }
 
 // force binds a pod past the gate, as an extender does that has lost its lease and does not know yet.
-func (w *world) force() {
-	o, ok := w.some(func(o object) bool { return o.node() == "" && w.attempt(o.uid()) == nil })
+func (sim *simulation) force() {
+	o, ok := sim.some(sim.unbound)
 	if !ok {
 		return
 	}
-	p, err := kube.PlacementPod(o.pod, placement.Binpack, w.policy())
+	p, err := kube.PlacementPod(o.pod, placement.Binpack, sim.policy())
 	if err != nil {
-		w.fail("pod %s: %v", o.pod.Name, err)
+		sim.fail("pod %s: %v", o.pod.Name, err)
 		return
 	}
-	t := &attempt{pod: o.pod, node: nodes[w.IntN(len(nodes))]}
-	a, reason := placement.Fit(w.book.Node(t.node).Placement(), p)
+	t := &attempt{pod: o.pod, node: nodes[sim.IntN(len(nodes))]}
+	a, reason := placement.Fit(sim.book.Node(t.node).Placement(), p)
 	if reason != placement.Fits {
 		return
 	}
 	t.allocate(a)
-	w.say("another extender binds %s to %s past the gate: %s", o.pod.Name, t.node, t.bound.record())
-	w.rewrite(o.pod.Name, t.bound.pod, o.life)
+	sim.say("another extender binds %s to %s past the gate: %s", o.pod.Name, t.node, t.bound.record())
+	sim.rewrite(o.pod.Name, t.bound.pod, o.life)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/gen/kube"
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 // kubelet admits the pods of its node one after another, as the device plugin lets it.
@@ -27,30 +28,30 @@ type served struct {
 	settled bool // no refit of the pod was under way any more
 }
 
-func (w *world) kubelet(node string) {
+func (sim *simulation) kubelet(node string) {
 	k := &kubelet{node: node, known: map[string]bool{}, gave: map[string]map[int]served{}, ran: map[string]bool{}}
-	w.kubelets[node] = k
+	sim.kubelets[node] = k
 	pending := func(o object) bool { return o.node() == node && !k.known[o.uid()] && !o.life.started && !o.life.ended }
-	w.start("kubelet of "+node, func(a *actor) {
+	sim.start("kubelet of "+node, func(a *actor) {
 		for {
 			a.pause(func() bool {
-				return w.draining || slices.ContainsFunc(w.server.on(node, w.server.version), pending)
+				return sim.draining || slices.ContainsFunc(sim.server.on(node, sim.server.version), pending)
 			})
-			if w.draining || a.over {
+			if sim.draining || a.over {
 				return
 			}
-			if o, ok := w.some(pending); ok {
+			if o, ok := sim.some(pending); ok {
 				k.known[o.uid()] = true
-				w.admit(a, k, o)
+				sim.admit(a, k, o)
 			}
 		}
 	})
 }
 
 // admit lets the device plugin allocate for a pod's containers in order, and then runs it or reports it failed.
-func (w *world) admit(a *actor, k *kubelet, o object) {
+func (sim *simulation) admit(a *actor, k *kubelet, o object) {
 	if o.pod.DeletionTimestamp != nil {
-		w.run(k, o, newLife(o.pod))
+		sim.run(k, o, newLife(o.pod))
 		return
 	}
 	for position := range o.containers() {
@@ -58,47 +59,47 @@ func (w *world) admit(a *actor, k *kubelet, o object) {
 		if asked.IsZero() {
 			continue
 		}
-		if err := w.allocate(a, k, o, position, int(asked.Value())); err != nil {
+		if err := sim.allocate(a, k, o, position, int(asked.Value())); err != nil {
 			a.say("rejects %s: %v", o.pod.Name, err)
 			l := newLife(o.pod)
 			l.ended = true
-			w.run(k, o, l)
+			sim.run(k, o, l)
 			return
 		}
 	}
 	a.say("admits %s", o.pod.Name)
-	w.run(k, o, newLife(o.pod))
+	sim.run(k, o, newLife(o.pod))
 }
 
 // allocate is the device plugin's part in one container.
-func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) error {
-	allowed := w.offered(k.node, count)
-	now, err := w.recorded(a, k, o.uid(), position)
+func (sim *simulation) allocate(a *actor, k *kubelet, o object, position, count int) error {
+	allowed := sim.offered(k.node, count)
+	now, err := sim.recorded(a, k, o.uid(), position)
 	if err != nil {
 		return err
 	}
 	strict := o.pod.Annotations[wire.NUMAAlignment] == "strict"
 	if !within(now, allowed) && aligned(o.pod) {
-		q := w.ask(questionOf(o, k.node, position, allowed))
-		if w.IntN(4) == 0 { // somebody asks twice
+		q := sim.ask(questionOf(o, k.node, position, allowed))
+		if sim.IntN(4) == 0 { // somebody asks twice
 			other := allowed
-			if w.IntN(2) == 0 {
-				other = w.offered(k.node, count)
+			if sim.IntN(2) == 0 {
+				other = sim.offered(k.node, count)
 			}
-			w.ask(questionOf(o, k.node, position, other))
+			sim.ask(questionOf(o, k.node, position, other))
 		}
-		a.pause(func() bool { return q.done || q.budget.over })
+		a.pause(func() bool { return q.done || q.ctx.Err() != nil })
 		switch {
 		case a.over:
 			return errHalted
 		case q.done && q.outcome.Answer != nil:
 		case strict && q.done:
-			return fmt.Errorf("strict: %w", q.outcome.Refusal)
+			return fmt.Errorf("strict: %sim", q.outcome.Refusal)
 		case strict:
 			return errors.New("strict: no answer in time")
 		}
 	}
-	if now, err = w.recorded(a, k, o.uid(), position); err != nil {
+	if now, err = sim.recorded(a, k, o.uid(), position); err != nil {
 		return err
 	}
 	if strict && !within(now, allowed) {
@@ -107,15 +108,19 @@ func (w *world) allocate(a *actor, k *kubelet, o object, position, count int) er
 	if k.gave[o.uid()] == nil {
 		k.gave[o.uid()] = map[int]served{}
 	}
-	k.gave[o.uid()][position] = served{now, !w.asking(o.uid())}
+	k.gave[o.uid()][position] = served{now, !sim.asking(o.uid())}
 	a.say("container %d of %s gets %v", position, o.pod.Name, now)
 	return nil
 }
 
 // recorded reads what is recorded for a container. It is an error when the call may be for another pod.
-func (w *world) recorded(a *actor, k *kubelet, uid string, position int) (devices []string, err error) {
+func (sim *simulation) recorded(a *actor, k *kubelet, uid string, position int) (devices []string, err error) {
 	var here []object
-	if err := a.read(context.Background(), "list pods", func() error { here = w.server.on(k.node, w.server.version); return nil }); err != nil {
+	if err := a.read(context.Background(), "list pods", func() error {
+		here = sim.server.on(k.node,
+			sim.server.version)
+		return nil
+	}); err != nil {
 		return nil, err
 	}
 	err = errors.New("the pod has no record that can be read")
@@ -136,25 +141,21 @@ func (w *world) recorded(a *actor, k *kubelet, uid string, position int) (device
 }
 
 // offered are the devices on which kubelet's Topology Manager lets a container be.
-func (w *world) offered(node string, count int) []string {
+func (sim *simulation) offered(node string, count int) []string {
 	all := slices.Clone(devices[node])
-	w.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(len(all), count+w.IntN(4)/2)]
+	sim.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:min(len(all), count+sim.IntN(4)/2)]
 }
 
 func questionOf(o object, node string, position int, allowed []string) *refit.Request {
-	return &refit.Request{
-		Pod:       refit.Pod{Namespace: namespace, Name: o.pod.Name, UID: o.uid()},
-		Node:      node,
-		Container: refit.Container{Name: kube.Container(&o.pod.Spec, position).Name, Position: position},
-		Family:    "NVIDIA",
-		Allowed:   allowed,
-	}
+	q := rt.Request(o.pod, position, allowed...)
+	q.Node = node
+	return q
 }
 
 // asking reports whether a refit of a pod may yet write.
-func (w *world) asking(uid string) bool {
-	return slices.ContainsFunc(w.questions, func(q *question) bool {
+func (sim *simulation) asking(uid string) bool {
+	return slices.ContainsFunc(sim.questions, func(q *question) bool {
 		return q.Pod.UID == uid && (!q.done || open(&q.outcome))
 	})
 }
@@ -172,17 +173,17 @@ func (k *kubelet) astray(o object) bool {
 // follow checks that a refit moves nothing from under a container. One of which nobody waited for the answer may
 // arrive when the container has its devices; the device plugin then does not let it start. Only if it has started
 // already, before kubelet's first report, nobody notices.
-func (w *world) follow(q *question, after object) {
-	k := w.kubelets[q.Node]
+func (sim *simulation) follow(q *question, after object) {
+	k := sim.kubelets[q.Node]
 	given, ok := k.gave[q.Pod.UID][q.Container.Position]
 	switch {
 	case !ok || !k.astray(after):
 	case given.settled:
-		w.fail("refit %d moves a container that has got %v", q.number, given.devices)
+		sim.fail("refit %d moves a container that has got %v", q.number, given.devices)
 	case k.ran[after.uid()]:
-		w.count("moved too late, under a container")
+		sim.count("moved too late, under a container")
 	default:
-		w.count("moved late, the container does not start")
+		sim.count("moved late, the container does not start")
 	}
 }
 

@@ -17,10 +17,11 @@ import (
 type question struct {
 	*refit.Request
 	number  int
-	budget  *budget
-	began   uint64   // version
-	listed  uint64   // version at which it read the others, for its last decision
-	gets    []uint64 // versions at which it read its pod, the last to learn what became of a write
+	ctx     context.Context
+	expire  context.CancelFunc // ends its time
+	began   uint64             // version
+	listed  uint64             // version at which it read the others, for its last decision
+	gets    []uint64           // versions at which it read its pod, the last to learn what became of a write
 	patches []*patch
 	done    bool
 	outcome decide.Outcome
@@ -29,26 +30,27 @@ type question struct {
 // patch is a write of a question.
 type patch struct {
 	others  uint64 // version at which they were read
-	needs   uint64 // version of the pod
+	version string // of the pod, which it needs
 	value   string
 	applied uint64 // version, 0 when it is not carried out
 }
 
 // ask starts a question.
-func (w *world) ask(r *refit.Request) *question {
-	w.asked++
-	q := &question{Request: r, number: w.asked, budget: newBudget(), began: w.server.version}
-	w.questions = append(w.questions, q)
-	w.start(fmt.Sprintf("refit %d of %s/%s", q.number, r.Pod.Name, r.Container.Name), func(a *actor) {
+func (sim *simulation) ask(r *refit.Request) *question {
+	sim.asked++
+	q := &question{Request: r, number: sim.asked, began: sim.server.version}
+	q.ctx, q.expire = context.WithCancel(context.Background())
+	sim.questions = append(sim.questions, q)
+	sim.start(fmt.Sprintf("refit %d of %s/%s", q.number, r.Pod.Name, r.Container.Name), func(a *actor) {
 		d := decide.Decider{Store: &store{a, q}, Settle: time.Hour}
-		q.outcome, q.done = d.Refit(q.budget, r), true
+		q.outcome, q.done = d.Refit(q.ctx, r), true
 		if q.outcome.Refusal != nil {
 			a.say("refused: %v", q.outcome.Refusal)
 		} else {
 			a.say("answers %v, moved %t", q.outcome.Answer.Devices, q.outcome.Answer.Moved)
 		}
 		if !a.over {
-			w.answered(q)
+			sim.answered(q)
 		}
 	})
 	return q
@@ -61,10 +63,10 @@ type store struct {
 }
 
 func (s *store) Pod(ctx context.Context, _, name string) (pod *corev1.Pod, err error) {
-	w := s.a.w
+	sim := s.a.sim
 	err = s.a.read(ctx, "get pod", func() error {
-		s.q.gets = append(s.q.gets, w.server.version)
-		if pod = w.server.now(name).pod; pod == nil {
+		s.q.gets = append(s.q.gets, sim.server.version)
+		if pod = sim.server.now(name).pod; pod == nil {
 			return apierrors.NewNotFound(pods, name)
 		}
 		return nil
@@ -73,20 +75,15 @@ func (s *store) Pod(ctx context.Context, _, name string) (pod *corev1.Pod, err e
 }
 
 func (s *store) Node(ctx context.Context, name string) (node *corev1.Node, err error) {
-	err = s.a.read(ctx, "get node", func() error {
-		if node = s.a.w.server.nodes[name]; node == nil {
-			return apierrors.NewNotFound(pods, name)
-		}
-		return nil
-	})
+	err = s.a.read(ctx, "get node", func() error { node = hardware[name]; return nil })
 	return node, err
 }
 
 func (s *store) PodsOn(ctx context.Context, node string) (all []corev1.Pod, err error) {
-	w := s.a.w
+	sim := s.a.sim
 	err = s.a.read(ctx, "list pods", func() error {
-		s.q.listed = w.server.version
-		for _, o := range w.server.on(node, w.server.version) {
+		s.q.listed = sim.server.version
+		for _, o := range sim.server.on(node, sim.server.version) {
 			all = append(all, *o.pod)
 		}
 		return nil
@@ -96,18 +93,18 @@ func (s *store) PodsOn(ctx context.Context, node string) (all []corev1.Pod, err 
 
 // Annotate carries out a patch with preconditions.
 func (s *store) Annotate(ctx context.Context, pod *corev1.Pod, key, value string) error {
-	w, q := s.a.w, s.q
-	p := &patch{others: q.listed, needs: version(pod), value: value}
+	sim, q := s.a.sim, s.q
+	p := &patch{others: q.listed, version: pod.ResourceVersion, value: value}
 	q.patches = append(q.patches, p)
 	return s.a.write(ctx, "patch to "+value, func() error {
-		o := w.server.now(pod.Name)
+		o := sim.server.now(pod.Name)
 		switch {
 		case o.pod == nil:
 			return apierrors.NewNotFound(pods, pod.Name)
-		case o.pod.UID != pod.UID || o.version != p.needs && !w.flaws.noPrecondition:
+		case o.pod.UID != pod.UID || o.pod.ResourceVersion != p.version && !sim.flaws.noPrecondition:
 			return apierrors.NewConflict(pods, pod.Name, errors.New("the object has been modified"))
 		}
-		w.refitted(q, p, o, w.write(pod.Name, annotated(o.pod, key, value), o.life))
+		sim.refitted(q, p, o, sim.server.store(pod.Name, annotated(o.pod, key, value), o.life))
 		return nil
 	})
 }

@@ -1,11 +1,14 @@
 package simulation
 
 import (
+	"fmt"
 	"maps"
-	"strconv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 // object is a pod in one of its versions, never changed.
@@ -16,25 +19,16 @@ type object struct {
 	charges             // what that comes to
 }
 
-func (o object) uid() string {
-	if o.pod == nil {
-		return ""
-	}
-	return string(o.pod.UID)
-}
+func (o object) uid() string    { return string(o.get().UID) }
+func (o object) node() string   { return o.get().Spec.NodeName }
+func (o object) record() string { return o.get().Annotations[record] }
 
-func (o object) node() string {
+// get returns the pod, an empty one if there is none.
+func (o object) get() *corev1.Pod {
 	if o.pod == nil {
-		return ""
+		return &corev1.Pod{}
 	}
-	return o.pod.Spec.NodeName
-}
-
-func (o object) record() string {
-	if o.pod == nil {
-		return ""
-	}
-	return o.pod.Annotations[record]
+	return o.pod
 }
 
 // inGate reports whether kubelet is yet to report on a bound pod that has a record.
@@ -51,24 +45,18 @@ type server struct {
 	version uint64
 	names   []string            // of pods that there were, in order of their first creation
 	pods    map[string][]object // all versions by name, deletions included
-	nodes   map[string]*corev1.Node
 }
 
 // now returns a pod as it is.
 func (s *server) now(name string) object {
-	all := s.pods[name]
-	if len(all) == 0 {
-		return object{}
-	}
-	return all[len(all)-1]
+	return s.at(name, s.version)
 }
 
 // at returns a pod as it was when the server was at a version.
 func (s *server) at(name string, version uint64) object {
-	all := s.pods[name]
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].version <= version {
-			return all[i]
+	for _, o := range slices.Backward(s.pods[name]) {
+		if o.version <= version {
+			return o
 		}
 	}
 	return object{}
@@ -91,11 +79,9 @@ func (s *server) store(name string, pod *corev1.Pod, l life) object {
 	if s.pods[name] == nil {
 		s.names = append(s.names, name)
 	}
-	if pod != nil {
-		pod.ResourceVersion = strconv.FormatUint(s.version, 10)
-	}
 	o := object{version: s.version, pod: pod, life: l}
 	if pod != nil {
+		pod.ResourceVersion = fmt.Sprint(s.version)
 		o = o.charged()
 	}
 	s.pods[name] = append(s.pods[name], o)
@@ -105,14 +91,8 @@ func (s *server) store(name string, pod *corev1.Pod, l life) object {
 // annotated returns a copy of a pod with an annotation, or without it when the value is empty.
 func annotated(pod *corev1.Pod, key, value string) *corev1.Pod {
 	p := *pod
-	if p.Annotations = maps.Clone(pod.Annotations); p.Annotations == nil {
-		p.Annotations = map[string]string{}
-	}
-	p.Annotations[key] = value
-	if value == "" {
-		delete(p.Annotations, key)
-	}
-	return &p
+	p.Annotations = maps.Clone(pod.Annotations)
+	return rt.Annotated(&p, key, value)
 }
 
 // instant is the time at which the server was at a version.

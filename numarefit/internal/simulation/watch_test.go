@@ -37,132 +37,132 @@ func visible(o object) object {
 
 // deliver has the watch show something new: mostly the next version of a pod, sometimes a later one, sometimes the
 // same again. Sometimes a list overtakes it, or somebody looks after pods that a list showed.
-func (w *world) deliver() {
-	switch p := w.IntN(100); {
+func (sim *simulation) deliver() {
+	switch p := sim.IntN(100); {
 	case p < 3:
-		w.relist()
+		sim.relist()
 	case p < 6:
-		w.settle()
+		sim.settle()
 	case p < 10:
-		w.repeat()
+		sim.repeat()
 	default:
 		var behind []string
-		for _, name := range w.server.names {
-			if w.server.now(name).version > w.at[name] {
+		for _, name := range sim.server.names {
+			if sim.server.now(name).version > sim.at[name] {
 				behind = append(behind, name)
 			}
 		}
 		if len(behind) > 0 {
-			w.show(behind[w.IntN(len(behind))])
+			sim.show(behind[sim.IntN(len(behind))])
 		}
 	}
 }
 
 // show has the watch show a newer version of a pod.
-func (w *world) show(name string) {
+func (sim *simulation) show(name string) {
 	var newer []object
-	for _, o := range w.server.pods[name] {
-		if o.version > w.at[name] {
+	for _, o := range sim.server.pods[name] {
+		if o.version > sim.at[name] {
 			newer = append(newer, o)
 		}
 	}
 	o := newer[0]
-	if w.IntN(10) < 3 {
-		o = newer[w.IntN(len(newer))]
+	if sim.IntN(10) < 3 {
+		o = newer[sim.IntN(len(newer))]
 	}
-	old, new := w.shown[name], visible(o)
-	w.at[name] = o.version
-	w.say("the watch shows %s at version %d", name, o.version)
-	w.tell(old, new)
-	w.shown[name] = new
-	w.ahead = slices.DeleteFunc(w.ahead, func(listed object) bool { return listed.uid() == new.uid() })
-	w.audit()
+	old, new := sim.shown[name], visible(o)
+	sim.at[name] = o.version
+	sim.say("the watch shows %s at version %d", name, o.version)
+	sim.tell(old, new)
+	sim.shown[name] = new
+	sim.ahead = slices.DeleteFunc(sim.ahead, func(listed object) bool { return listed.uid() == new.uid() })
+	sim.audit()
 }
 
 // repeat has the watch show a pod again as it did before (a resync).
-func (w *world) repeat() {
-	if len(w.server.names) == 0 {
+func (sim *simulation) repeat() {
+	if len(sim.server.names) == 0 {
 		return
 	}
-	o := w.shown[w.server.names[w.IntN(len(w.server.names))]]
+	o := sim.shown[sim.server.names[sim.IntN(len(sim.server.names))]]
 	if o.pod != nil {
-		w.tell(o, o)
-		w.audit()
+		sim.tell(o, o)
+		sim.audit()
 	}
 }
 
 // tell tells the book what the watch shows, as kube.Feed does.
-func (w *world) tell(old, new object) {
+func (sim *simulation) tell(old, new object) {
 	if old.pod != nil && new.uid() != old.uid() {
-		w.forget(old.uid())
+		sim.forget(old.uid())
 	}
-	if new.pod == nil || w.flaws.deaf && old.uid() == new.uid() && old.record() != new.record() {
+	if new.pod == nil || sim.flaws.deaf && old.uid() == new.uid() && old.record() != new.record() {
 		return
 	}
-	w.book.Observe(kube.LedgerPod(new.pod, 0))
-	w.gate[new.uid()] = new.pod
-	if new.version > w.listed { // else the list, which did not show it, knows better
-		w.resolved(new.uid())
+	sim.book.Observe(kube.LedgerPod(new.pod, 0))
+	sim.gate[new.uid()] = new.pod
+	if new.version > sim.listed { // else the list, which did not show it, knows better
+		sim.resolved(new.uid())
 	}
 }
 
-func (w *world) forget(uid string) {
-	if w.book.Pod(uid) != nil {
-		_, _ = w.book.Remove(uid) // it is there
+func (sim *simulation) forget(uid string) {
+	if sim.book.Pod(uid) != nil {
+		_, _ = sim.book.Remove(uid) // it is there
 	}
-	delete(w.gate, uid)
-	w.resolved(uid)
+	delete(sim.gate, uid)
+	sim.resolved(uid)
 }
 
 // resolved ends what was meant for a pod of which the truth is known.
-func (w *world) resolved(uid string) {
-	w.attempts = slices.DeleteFunc(w.attempts, func(t *attempt) bool { return t.uid() == uid })
+func (sim *simulation) resolved(uid string) {
+	sim.attempts = slices.DeleteFunc(sim.attempts, func(t *attempt) bool { return t.uid() == uid })
 }
 
 // relist makes the book agree with a list, as kube.Feed does; the watch is behind.
-func (w *world) relist() {
-	w.ahead = nil
-	w.listed = w.server.version
+func (sim *simulation) relist() {
+	sim.ahead = nil
+	sim.listed = sim.server.version
 	var truths []ledger.Pod
-	for _, name := range w.server.names {
-		o := visible(w.server.now(name))
+	for _, name := range sim.server.names {
+		o := visible(sim.server.now(name))
 		if o.pod == nil {
 			continue
 		}
 		truths = append(truths, kube.LedgerPod(o.pod, 0))
-		w.gate[o.uid()] = o.pod
-		w.resolved(o.uid())
-		if w.shown[name].uid() != o.uid() {
-			w.ahead = append(w.ahead, o)
+		sim.gate[o.uid()] = o.pod
+		sim.resolved(o.uid())
+		if sim.shown[name].uid() != o.uid() {
+			sim.ahead = append(sim.ahead, o)
 		}
 	}
-	w.say("a list of version %d overtakes the watch", w.listed)
-	w.book.Replace(truths, w.listed)
-	for uid := range w.gate {
+	sim.say("a list of version %d overtakes the watch", sim.listed)
+	sim.book.Replace(truths, sim.listed)
+	for uid := range sim.gate {
 		if !slices.ContainsFunc(truths, func(p ledger.Pod) bool { return p.UID == uid }) {
-			delete(w.gate, uid)
+			delete(sim.gate, uid)
 		}
 	}
-	w.audit()
+	sim.audit()
 }
 
 // settle asks for pods that are booked and that the watch has not shown: those that a list showed, and those whose
 // binding was confirmed.
-func (w *world) settle() {
-	w.ahead = slices.DeleteFunc(w.ahead, func(o object) bool {
-		if w.server.now(o.pod.Name).uid() == o.uid() {
+func (sim *simulation) settle() {
+	sim.ahead = slices.DeleteFunc(sim.ahead, func(o object) bool {
+		if sim.server.now(o.pod.Name).uid() == o.uid() {
 			return false
 		}
-		w.say("%s was listed and is gone, unseen by the watch", o.pod.Name)
-		w.forget(o.uid())
-		w.gone[o.uid()] = true
+		sim.say("%s was listed and is gone, unseen by the watch", o.pod.Name)
+		sim.forget(o.uid())
+		sim.gone[o.uid()] = true
 		return true
 	})
-	for _, t := range slices.Clone(w.attempts) {
-		if !t.running && w.server.now(t.pod.Name).uid() != t.uid() {
-			w.say("%s was bound and is gone, unseen by the watch", t.pod.Name)
-			w.withdraw(t.uid())
+	for _, t := range slices.Clone(sim.attempts) {
+		if !t.running && sim.server.now(t.pod.Name).uid() != t.uid() {
+			sim.say("%s was bound and is gone, unseen by the watch", t.pod.Name)
+			sim.withdraw(t.uid())
 		}
 	}
-	w.audit()
+	sim.audit()
 }
