@@ -71,7 +71,8 @@ func TestDaemonSetMountsWhatThePluginReads(t *testing.T) {
 	mounted := map[string]bool{}
 	for _, m := range container.VolumeMounts {
 		if paths[m.Name] != m.MountPath {
-			t.Errorf("%s of the node is mounted at %s: what containers are told to mount is the node's", paths[m.Name], m.MountPath)
+			t.Errorf("%s of the node is mounted at %s: what containers are told to mount is the node's", paths[m.Name],
+				m.MountPath)
 		}
 		mounted[m.MountPath] = true
 	}
@@ -84,7 +85,8 @@ func TestDaemonSetMountsWhatThePluginReads(t *testing.T) {
 		t.Errorf("%d more plugins during an update: they would fight over the socket", surge)
 	}
 	s := container.SecurityContext
-	if s.Privileged != nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Add) > 0 || !*s.ReadOnlyRootFilesystem || pod.HostNetwork || pod.HostPID {
+	if s.Privileged != nil || *s.AllowPrivilegeEscalation || len(s.Capabilities.Add) > 0 ||
+		!*s.ReadOnlyRootFilesystem || pod.HostNetwork || pod.HostPID {
 		t.Errorf("privileges that the plugin does not need: %+v", s)
 	}
 }
@@ -149,8 +151,10 @@ func TestComponents(t *testing.T) {
 					t.Errorf("the token is for %q, want %q", p.Sources[0].ServiceAccountToken.Audience, refit.Audience)
 				}
 			case "containers/0/volumeMounts/1/name", "volumes/1/name":
-				if step.Op != "test" || string(step.Value) != strconv.Quote(spec.Volumes[1].Name) || spec.Volumes[1].Name != spec.Containers[0].VolumeMounts[1].Name {
-					t.Errorf("%s: %s %s %s, the DaemonSet has %s", name, step.Op, step.Path, step.Value, spec.Volumes[1].Name)
+				if step.Op != "test" || string(step.Value) != strconv.Quote(spec.Volumes[1].Name) ||
+					spec.Volumes[1].Name != spec.Containers[0].VolumeMounts[1].Name {
+					t.Errorf("%s: %s %s %s, the DaemonSet has %s", name, step.Op, step.Path, step.Value,
+						spec.Volumes[1].Name)
 				}
 			default:
 				t.Errorf("%s patches %s", name, step.Path)
@@ -176,8 +180,9 @@ type object = map[string]any
 func TestNodePolicy(t *testing.T) {
 	node := func(change func(o object)) object {
 		o := object{
-			"metadata": object{"name": "n1", "labels": object{"zone": "a"}, "annotations": object{"other": "x", "hami.io/node-nvidia-register": "[]"}},
-			"spec":     object{"podCIDR": "10.0.0.0/24"},
+			"metadata": object{"name": "n1", "labels": object{"zone": "a"},
+				"annotations": object{"other": "x", "hami.io/node-nvidia-register": "[]"}},
+			"spec": object{"podCIDR": "10.0.0.0/24"},
 		}
 		if change != nil {
 			change(o)
@@ -189,7 +194,8 @@ func TestNodePolicy(t *testing.T) {
 	first := func(o object) { delete(annotations(o), "hami.io/node-nvidia-register") }
 	bare := func(o object) { o["metadata"] = object{"name": "n1", "labels": object{"zone": "a"}} }
 	only := func(o object) {
-		o["metadata"] = object{"name": "n1", "labels": object{"zone": "a"}, "annotations": object{"hami.io/node-nvidia-register": "[]"}}
+		o["metadata"] = object{"name": "n1", "labels": object{"zone": "a"},
+			"annotations": object{"hami.io/node-nvidia-register": "[]"}}
 	}
 	update := object{"operation": "UPDATE", "name": "n1"}
 	for name, c := range map[string]struct {
@@ -202,18 +208,33 @@ func TestNodePolicy(t *testing.T) {
 		"its inventory":               {update, "n1", node(nil), node(inventory), ""},
 		"its first inventory":         {update, "n1", node(first), node(inventory), ""},
 		"the node's first annotation": {update, "n1", node(bare), node(only), ""},
-		"another node":                {object{"operation": "UPDATE", "name": "n1"}, "n2", node(nil), node(inventory), "may not change node"},
-		"a token bound to no node":    {update, "", node(nil), node(inventory), "may not change node"},
-		"another annotation":          {update, "n1", node(nil), node(func(o object) { annotations(o)["other"] = "y" }), "annotation"},
-		"a new annotation":            {update, "n1", node(nil), node(func(o object) { annotations(o)["new"] = "y" }), "annotation"},
-		"an annotation removed":       {update, "n1", node(nil), node(func(o object) { delete(annotations(o), "other") }), "annotation"},
-		"a label":                     {update, "n1", node(nil), node(func(o object) { o["metadata"].(object)["labels"] = object{"zone": "b"} }), "label"},
-		"its labels removed":          {update, "n1", node(nil), node(func(o object) { delete(o["metadata"].(object), "labels") }), "label"},
-		"a finalizer":                 {update, "n1", node(nil), node(func(o object) { o["metadata"].(object)["finalizers"] = []any{"f"} }), "label"},
-		"a taint":                     {update, "n1", node(nil), node(func(o object) { o["spec"].(object)["taints"] = []any{object{"key": "k"}} }), "taint"},
-		"its status":                  {object{"operation": "UPDATE", "name": "n1", "subResource": "status"}, "n1", node(nil), node(nil), "nothing else"},
-		"a new node":                  {object{"operation": "CREATE", "name": "n1"}, "n1", nil, node(nil), "nothing else"},
-		"deletion":                    {object{"operation": "DELETE", "name": "n1"}, "n1", node(nil), nil, "nothing else"},
+		"another node": {object{"operation": "UPDATE", "name": "n1"}, "n2", node(nil), node(inventory),
+			"may not change node"},
+		"a token bound to no node": {update, "", node(nil), node(inventory), "may not change node"},
+		"another annotation": {update, "n1", node(nil), node(func(o object) { annotations(o)["other"] = "y" }),
+			"annotation"},
+		"a new annotation": {update, "n1", node(nil), node(func(o object) { annotations(o)["new"] = "y" }),
+			"annotation"},
+		"an annotation removed": {update, "n1", node(nil), node(func(o object) {
+			delete(annotations(o),
+				"other")
+		}), "annotation"},
+		"a label": {update, "n1", node(nil),
+			node(func(o object) { o["metadata"].(object)["labels"] = object{"zone": "b"} }), "label"},
+		"its labels removed": {update, "n1", node(nil), node(func(o object) {
+			delete(o["metadata"].(object),
+				"labels")
+		}), "label"},
+		"a finalizer": {update, "n1", node(nil),
+			node(func(o object) { o["metadata"].(object)["finalizers"] = []any{"f"} }), "label"},
+		"a taint": {update, "n1", node(nil),
+			node(func(o object) { o["spec"].(object)["taints"] = []any{object{"key": "k"}} }), "taint"},
+		"its status": {object{"operation": "UPDATE", "name": "n1", "subResource": "status"}, "n1",
+			node(nil), node(nil), "nothing else"},
+		"a new node": {object{"operation": "CREATE", "name": "n1"}, "n1", nil, node(nil),
+			"nothing else"},
+		"deletion": {object{"operation": "DELETE", "name": "n1"}, "n1", node(nil), nil,
+			"nothing else"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			extra := object{}
@@ -238,14 +259,17 @@ func TestNodePolicy(t *testing.T) {
 // evaluate applies the policy as the API server does: variables are expressions put in where they are named.
 func evaluate(t *testing.T, request, before, after object) (refusals []string) {
 	t.Helper()
-	policy := manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "node-policy.yaml", "ValidatingAdmissionPolicy").Spec
+	policy := manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "node-policy.yaml",
+		"ValidatingAdmissionPolicy").Spec
 	env, err := cel.NewEnv(cel.OptionalTypes(), cel.HomogeneousAggregateLiterals(),
-		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType), cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType))
+		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
+		cel.Variable("request", cel.DynType), cel.Variable("variables", cel.DynType))
 	if err != nil {
 		t.Fatal(err)
 	}
 	variables := object{}
-	input := object{"request": request, "object": nullable(after), "oldObject": nullable(before), "variables": variables}
+	input := object{"request": request, "object": nullable(after), "oldObject": nullable(before),
+		"variables": variables}
 	value := func(expression string) any {
 		t.Helper()
 		ast, issues := env.Compile(expression)

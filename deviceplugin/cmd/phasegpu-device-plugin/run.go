@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"sync"
@@ -14,49 +14,51 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/metrics"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/nvml"
-	"github.com/phasegpu/phasegpu/deviceplugin/internal/server"
 	"github.com/phasegpu/phasegpu/gen/classify"
-	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/process"
 )
 
 const (
 	// socket is the plugin's in kubelet's folder.
 	socket = "phasegpu-nvidia.sock"
-	// readTimeout bounds one reading of the node's pods.
+	// readTimeout bounds one read of the node's pods.
 	readTimeout = 15 * time.Second
-	// leaveTimeout bounds how long kubelet is served after the end has come, for pods on their way here.
+	// leaveTimeout bounds how long kubelet is served after ctx has ended, for pods on their way here.
 	leaveTimeout = 4 * time.Second
 )
 
+// countResource is the resource that kubelet allocates.
+var countResource = string(classify.Family(inventory.Family).Count)
+
 // run serves until ctx ends.
-func run(ctx context.Context, o *options) error {
-	log, err := server.Logger(o.logLevel)
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Sync() }() // stderr may be no file
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
-	if err != nil {
-		return fmt.Errorf("--kubeconfig: %w", err)
+	if o.Version {
+		return process.PrintVersion(name, stdout)
 	}
-	config = kube.Config(config)
-	config.UserAgent = "phasegpu-device-plugin"
-	client, err := kubernetes.NewForConfig(config)
+	log, err := o.Logger(stderr)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.listen)
+	client, err := o.Client(name, 0, 0)
 	if err != nil {
-		return fmt.Errorf("--metrics-listen: %w", err)
+		return err
 	}
-	return serve(ctx, o, client, listener, log)
+	listeners, err := process.Listen(ctx, o.listen)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, o, client, listeners[0], log)
 }
 
 // plugin is the parts and what connects them.
@@ -67,56 +69,56 @@ type plugin struct {
 	allocator *allocate.Allocator
 	following *kubelet.Following
 	kubelet   *kubelet.Server
-	metrics   *server.Metrics
+	metrics   *metrics.Metrics
 	log       *zap.Logger
 }
 
 // serve runs all parts until ctx ends or one of them fails.
-func serve(ctx context.Context, o *options, client kubernetes.Interface, listener net.Listener, log *zap.Logger) error {
+func serve(
+	ctx context.Context, o *options, client kubernetes.Interface, listener net.Listener, log *zap.Logger,
+) error {
 	defer listener.Close()
-	// A node without the library would start containers that are held to nothing.
+	// A node without the library would start containers without limits.
 	if err := o.isolation.Check(); err != nil {
 		return err
 	}
-	p := &plugin{o: o, client: client, current: &inventory.Current{}, metrics: server.NewMetrics(), log: log}
-	resource := string(classify.Family(inventory.Family).Count)
+	registry := process.NewRegistry()
+	p := &plugin{o: o, client: client, current: &inventory.Current{}, metrics: metrics.New(registry), log: log}
 	p.allocator = &allocate.Allocator{
-		Node: o.node, Resource: resource,
-		Pods:       func(ctx context.Context) ([]corev1.Pod, error) { return p.pods(ctx, "") },
-		Checkpoint: func() ([]kubelet.Entry, error) { return p.checkpoint(resource) },
-		Devices:    func() []device.Device { devices, _, _ := p.current.Get(); return devices },
-		Isolation:  o.isolation,
-		CDIKind:    o.cdiKind,
-		Told: func(about string, err error) {
-			p.metrics.Problem(about)
-			log.Warn("served all the same", zap.String("about", about), zap.Error(err))
-		},
+		Node: o.node, Resource: countResource, State: p, Isolation: o.isolation, CDIKind: o.cdiKind,
 	}
 	if o.refit != nil {
-		p.allocator.Refit = server.ObservedRefit(o.refit.Ask, p.metrics, log)
+		p.allocator.Refit = metrics.ObserveRefit(o.refit, p.metrics, log)
 	}
-	answers := &kubelet.Plugin{Devices: p.current.Get, Allocator: server.Observed{Allocator: p.allocator, Metrics: p.metrics, Log: log}}
+	answers := &kubelet.Plugin{
+		Devices:   p.current,
+		Allocator: metrics.Observed{Allocator: p.allocator, Metrics: p.metrics, Log: log},
+	}
 	p.following = &answers.Following
-	p.kubelet = &kubelet.Server{Dir: o.kubeletDir, Socket: socket, Resource: resource, Told: p.registered, Plugin: answers}
-	log.Info("serving", zap.String("node", o.node), zap.String("kubeletDir", o.kubeletDir), zap.Stringer("metricsListen", listener.Addr()))
+	p.kubelet = &kubelet.Server{
+		Dir: o.kubeletDir, Socket: socket, Resource: countResource, Observer: p, Plugin: answers,
+	}
 
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	// Kubelet is served for a little longer than all else.
+	// Kubelet is served for a little longer than everything else.
 	serving, left := context.WithCancel(context.WithoutCancel(ctx))
 	defer left()
+	health := process.Server{Name: "metrics", Listener: listener, Handler: process.Health(ctx, p.ready, registry)}
 	var running sync.WaitGroup
 	for _, part := range []func(context.Context) error{
 		p.cards,
 		func(context.Context) error { return p.kubelet.Run(serving) },
 		func(ctx context.Context) error {
 			defer left()
-			inventory.Publish(ctx, client, o.node, p.current, p.following.Get, p.published)
+			inventory.Publish(ctx, client, o.node, p.current, p.following, p)
 			p.leave(context.WithoutCancel(ctx))
 			return nil
 		},
 		func(ctx context.Context) error { p.drift(ctx); return nil },
-		func(ctx context.Context) error { return server.Serve(ctx, listener, p.ready(ctx), p.metrics.Registry) },
+		func(ctx context.Context) error {
+			return process.Serve(ctx, log, process.Shutdown{Grace: leaveTimeout}, health)
+		},
 	} {
 		running.Go(func() {
 			if err := part(ctx); err != nil {
@@ -134,36 +136,48 @@ func serve(ctx context.Context, o *options, client kubernetes.Interface, listene
 
 // cards keeps the current devices up to date.
 func (p *plugin) cards(ctx context.Context) error {
-	read := func(cards []inventory.Card) error {
-		devices, err := p.o.shape.Devices(cards)
-		if err != nil {
-			return err
-		}
-		p.current.Set(devices)
-		p.metrics.Devices(devices)
-		return nil
-	}
-	problem := func(about string) func(error) {
-		return func(err error) {
-			p.metrics.Problem(about)
-			p.log.Warn("the inventory stays as it was", zap.String("about", about), zap.Error(err))
-		}
-	}
 	if p.o.inventoryFile != "" {
-		return inventory.WatchFile(ctx, p.o.inventoryFile, read, problem("inventory_file"))
+		return inventory.WatchFile(ctx, p.o.inventoryFile, p)
 	}
 	return nvml.Watch(ctx, nvml.Options{
-		IgnoredXIDs: p.o.ignoredXIDs, RecoverAfter: p.o.recoverAfter, ProbeEvery: p.o.probeEvery,
-		Read: read, Told: problem("nvml"),
-		XID: func(uuid string, code uint64, fatal bool) {
-			p.metrics.XID(uuid, code, fatal)
-			p.log.Warn("a card reported an XID", zap.String("device", uuid), zap.Uint64("xid", code), zap.Bool("fatal", fatal))
-		},
+		IgnoredXIDs: p.o.ignoredXIDs, RecoverAfter: p.o.recoverAfter, ProbeEvery: p.o.probeEvery, Observer: p,
 	})
 }
 
-// pods reads the pods bound to this node, at a resourceVersion: "" is as they are now, "0" as the API
-// server remembers them.
+// Cards implements inventory.Observer and nvml.Observer.
+func (p *plugin) Cards(cards []inventory.Card) error {
+	devices, err := p.o.shape.Devices(cards)
+	if err != nil {
+		return err
+	}
+	p.current.Set(devices)
+	p.metrics.Devices(devices)
+	return nil
+}
+
+// Problem implements the observers of all parts: it counts and logs what goes wrong without an error for a caller.
+func (p *plugin) Problem(about string, err error) {
+	p.metrics.Problem(about)
+	p.log.Warn("going on in spite of an error", zap.String("about", about), zap.Error(err))
+}
+
+// XID implements nvml.Observer.
+func (p *plugin) XID(uuid string, code uint64, fatal bool) {
+	p.metrics.XID(uuid, code, fatal)
+	p.log.Warn("a card reported an XID",
+		zap.String("device", uuid), zap.Uint64("xid", code), zap.Bool("fatal", fatal))
+}
+
+// Pods implements allocate.State.
+func (p *plugin) Pods(ctx context.Context) ([]corev1.Pod, error) { return p.pods(ctx, "") }
+
+// Devices implements allocate.State.
+func (p *plugin) Devices() []device.Device {
+	devices, _, _ := p.current.Get()
+	return devices
+}
+
+// pods reads the pods bound to this node, at a resourceVersion: "" is consistent, "0" is from the API server's cache.
 func (p *plugin) pods(ctx context.Context, version string) ([]corev1.Pod, error) {
 	read := func() (*corev1.PodList, error) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -175,8 +189,7 @@ func (p *plugin) pods(ctx context.Context, version string) ([]corev1.Pod, error)
 	}
 	list, err := read()
 	if err != nil && ctx.Err() == nil {
-		// The time may have passed, and the connection been lost, while the whole node was paused. Kubelet
-		// rejects the pod for an error, and nobody tries again.
+		// The request may have timed out while the whole node was paused. Kubelet would reject the pod for good.
 		list, err = read()
 	}
 	if err != nil {
@@ -185,34 +198,38 @@ func (p *plugin) pods(ctx context.Context, version string) ([]corev1.Pod, error)
 	return list.Items, nil
 }
 
-func (p *plugin) checkpoint(resource string) ([]kubelet.Entry, error) {
-	entries, err := kubelet.ReadCheckpoint(filepath.Join(p.o.kubeletDir, kubelet.CheckpointFile), resource)
+// Checkpoint implements allocate.State.
+func (p *plugin) Checkpoint() ([]kubelet.Entry, error) {
+	entries, err := kubelet.ReadCheckpoint(filepath.Join(p.o.kubeletDir, kubelet.CheckpointFile), countResource)
 	if err != nil {
 		p.metrics.Problem("checkpoint")
 	}
 	return entries, err
 }
 
-func (p *plugin) registered(err error) {
+// Registered implements kubelet.Observer.
+func (p *plugin) Registered(err error) {
 	p.metrics.Registered(err)
-	if err != nil {
-		p.log.Warn("not registered with kubelet; trying again", zap.Error(err))
-		return
-	}
-	p.log.Info("registered with kubelet")
+	p.done("registering with kubelet", err)
 }
 
-func (p *plugin) published(err error) {
+// Published implements inventory.Publisher.
+func (p *plugin) Published(err error) {
 	p.metrics.Patched(err)
-	if err != nil {
-		p.log.Warn("the inventory is not published; trying again", zap.Error(err))
-		return
-	}
-	p.log.Info("published the inventory")
+	p.done("publishing the inventory", err)
 }
 
-// leave tells the scheduler to send nobody here, and returns when kubelet has allocated for those who were on
-// their way: without the plugin it would reject them.
+// done logs a step that is repeated until it succeeds.
+func (p *plugin) done(what string, err error) {
+	if err != nil {
+		p.log.Warn(what+" failed, trying again", zap.Error(err))
+		return
+	}
+	p.log.Info(what + " succeeded")
+}
+
+// leave withdraws the inventory, so that the scheduler places no more pods here, and returns when kubelet has allocated
+// for the pods that were on their way: without the plugin it would reject them.
 func (p *plugin) leave(ctx context.Context) {
 	if follows, _ := p.following.Get(); !follows {
 		return
@@ -220,12 +237,12 @@ func (p *plugin) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	if err := inventory.Withdraw(ctx, p.client, p.o.node, p.current); err != nil {
-		p.log.Warn("the inventory is not withdrawn; kubelet may reject pods until the plugin is back", zap.Error(err))
+		p.log.Warn("the inventory is not withdrawn: kubelet may reject pods until the plugin is back", zap.Error(err))
 		return
 	}
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	// What was placed before the scheduler knew may come a moment later.
+	// A pod that was placed before the scheduler saw it may come a moment later.
 	for quiet := 0; quiet < 5; {
 		select {
 		case <-ctx.Done():
@@ -249,7 +266,7 @@ func (p *plugin) drift(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		entries, err := p.allocator.Checkpoint()
+		entries, err := p.Checkpoint()
 		if err == nil {
 			var pods []corev1.Pod
 			if pods, err = p.pods(ctx, "0"); err == nil {
@@ -264,15 +281,10 @@ func (p *plugin) drift(ctx context.Context) {
 	}
 }
 
-// ready says why kubelet's calls cannot be served.
-func (p *plugin) ready(ctx context.Context) func() error {
-	return func() error {
-		if ctx.Err() != nil {
-			return errors.New("shutting down")
-		}
-		if _, known, _ := p.current.Get(); !known {
-			return errors.New("the node's cards are not known yet")
-		}
-		return errors.Join(p.kubelet.Ready(), p.o.isolation.Check())
+// ready explains why kubelet's calls cannot be served.
+func (p *plugin) ready(context.Context) error {
+	if _, known, _ := p.current.Get(); !known {
+		return errors.New("the node's cards are not known yet")
 	}
+	return errors.Join(p.kubelet.Ready(), p.o.isolation.Check())
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
-// process is a running plugin.
-type process struct {
+// running is a running plugin.
+type running struct {
 	*fake.Clientset
 	dir  string
 	file string // the inventory
@@ -36,13 +36,13 @@ type process struct {
 }
 
 // start runs the plugin with the flags, beside a node n1.
-func start(t *testing.T, flags ...string) *process {
+func start(t *testing.T, flags ...string) *running {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plugin") // a socket's path is short
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{dir: dir, file: filepath.Join(t.TempDir(), "node.json")}
+	p := &running{dir: dir, file: filepath.Join(t.TempDir(), "node.json")}
 	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"numa":0},{"uuid":"GPU-1","memoryMiB":24576,"numa":1}]}`)
 	p.Clientset = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	p.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -51,7 +51,8 @@ func start(t *testing.T, flags ...string) *process {
 		}
 		return false, nil, nil
 	})
-	o, err := parse(append([]string{"--node=n1", "--kubelet-dir=" + dir, "--inventory-file=" + p.file, "--drift-every=10ms"}, flags...), io.Discard)
+	o, err := parse(append([]string{"--node=n1", "--kubelet-dir=" + dir, "--inventory-file=" + p.file,
+		"--drift-every=10ms"}, flags...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func start(t *testing.T, flags ...string) *process {
 }
 
 // declare writes the inventory file.
-func (p *process) declare(t *testing.T, text string) {
+func (p *running) declare(t *testing.T, text string) {
 	t.Helper()
 	if err := os.WriteFile(p.file+".new", []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func (p *process) declare(t *testing.T, text string) {
 }
 
 // get returns the answer to a request, "" for none.
-func (p *process) get(path string) string {
+func (p *running) get(path string) string {
 	response, err := http.Get(p.url + path)
 	if err != nil {
 		return ""
@@ -99,7 +100,7 @@ func (p *process) get(path string) string {
 	return fmt.Sprint(response.StatusCode, " ", string(body))
 }
 
-func (p *process) annotation() string {
+func (p *running) annotation() string {
 	node, err := p.CoreV1().Nodes().Get(context.Background(), "n1", metav1.GetOptions{})
 	if err != nil {
 		return err.Error()
@@ -114,7 +115,10 @@ func TestServe(t *testing.T) {
 	if strings.Contains(p.annotation(), `"health":true`) {
 		t.Error("devices are offered that no kubelet would allocate")
 	}
-	await.Until(t, "an answer", func() bool { return strings.Contains(p.get("/readyz"), "503 not registered with kubelet") })
+	await.Until(t, "an answer", func() bool {
+		return strings.Contains(p.get("/readyz"),
+			"503 not ready: not registered with kubelet")
+	})
 	k, err := fakekubelet.New(p.dir, "nvidia.com/gpu")
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +146,17 @@ func TestServe(t *testing.T) {
 	if err := p.CoreV1().Pods("team").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "drift", func() bool { return strings.Contains(p.get("/metrics"), `drift_containers{kind="gone"} 1`) })
+	await.Until(t, "drift", func() bool {
+		return strings.Contains(p.get("/metrics"),
+			`drift_containers{kind="gone"} 1`)
+	})
 
-	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"healthy":false},{"uuid":"GPU-1","memoryMiB":24576,"mig":true}]}`)
-	await.Until(t, "the changed list", func() bool { return slices.Equal(k.Devices(), []string{"GPU-0::0 Unhealthy", "GPU-0::1 Unhealthy"}) })
+	p.declare(t,
+		`{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"healthy":false},{"uuid":"GPU-1","memoryMiB":24576,"mig":true}]}`)
+	await.Until(t, "the changed list", func() bool {
+		return slices.Equal(k.Devices(),
+			[]string{"GPU-0::0 Unhealthy", "GPU-0::1 Unhealthy"})
+	})
 	await.Until(t, "the changed annotation", func() bool { return strings.Contains(p.annotation(), `"mig"`) })
 	p.declare(t, `{`)
 	await.Until(t, "the problem", func() bool {
@@ -153,7 +164,8 @@ func TestServe(t *testing.T) {
 	})
 	metrics := p.get("/metrics")
 	for _, want := range []string{
-		`phasegpu_device_plugin_devices{state="healthy"} 0`, `phasegpu_device_plugin_devices{state="mig"} 1`, `phasegpu_device_plugin_devices{state="unhealthy"} 1`,
+		`phasegpu_device_plugin_devices{state="healthy"} 0`, `phasegpu_device_plugin_devices{state="mig"} 1`,
+		`phasegpu_device_plugin_devices{state="unhealthy"} 1`,
 		`phasegpu_device_plugin_call_duration_seconds_count{call="Allocate",result="ok"} 1`,
 		`phasegpu_device_plugin_registrations_total{result="ok"} 1`,
 	} {
@@ -166,9 +178,11 @@ func TestServe(t *testing.T) {
 // placed is a pod that has got GPU-1.
 func placed() *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u", Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "p", UID: "u",
+			Annotations: map[string]string{"hami.io/vgpu-devices-allocated": "GPU-1,NVIDIA,1000,0:;"}},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{
-			Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
+			Name:      "app",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}},
 		}}},
 	}
 }
@@ -190,7 +204,10 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.Stop()
-	await.Until(t, "devices are offered again, and kubelet has them", func() bool { return offered() && len(k.Devices()) > 0 })
+	await.Until(t, "devices are offered again, and kubelet has them", func() bool {
+		return offered() &&
+			len(k.Devices()) > 0
+	})
 
 	pod, err := p.CoreV1().Pods("team").Create(t.Context(), placed(), metav1.CreateOptions{})
 	if err != nil {
@@ -238,7 +255,8 @@ func TestRefusesToServeUnprotected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := serve(t.Context(), o, fake.NewClientset(), listener, zap.NewNop()); err == nil || !strings.Contains(err.Error(), "libvgpu.so") {
+	if err := serve(t.Context(), o, fake.NewClientset(), listener, zap.NewNop()); err == nil ||
+		!strings.Contains(err.Error(), "libvgpu.so") {
 		t.Errorf("error %v, want one about the missing library", err)
 	}
 }
@@ -249,11 +267,13 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.node != "from-environment" || o.shape.Mode.String() != "mps" || !slices.Equal(o.ignoredXIDs, []uint64{13, 31}) || o.shape.Replicas != 10 {
+	if o.node != "from-environment" || o.shape.Mode.String() != "mps" ||
+		!slices.Equal(o.ignoredXIDs, []uint64{13, 31}) || o.shape.Replicas != 10 {
 		t.Errorf("options %+v", o)
 	}
 	for _, bad := range []string{
-		"--isolation=strict", "--replicas=0", "--memory-scaling=NaN", "--memory-scaling=0", "--memory-scaling=11", "--ignored-xids=x",
+		"--isolation=strict", "--replicas=0", "--memory-scaling=NaN", "--memory-scaling=0", "--memory-scaling=11",
+		"--ignored-xids=x",
 		"--refit-url=https://numarefit", "--refit-url=http://numarefit --refit-ca=a --refit-token=t", "--refit-token=t",
 		"--node=", "--probe-every=0s", "--recover-after=-1s", "extra",
 	} {

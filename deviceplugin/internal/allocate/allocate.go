@@ -18,37 +18,47 @@ import (
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
-// Allocator answers kubelet's calls. It has no state.
-type Allocator struct {
-	Node       string
-	Resource   string                                          // the count resource
-	Pods       func(ctx context.Context) ([]corev1.Pod, error) // all pods bound to the node, from the API server itself
-	Checkpoint func() ([]kubelet.Entry, error)
-	Devices    func() []device.Device // sorted by index
-	Isolation  isolation.Isolation
-	CDIKind    string // see isolation.Visible
-	// Refit asks the refit service; nil when there is none.
-	Refit func(ctx context.Context, question *refit.Request) (*refit.Answer, error)
-	// Told is told what is no reason to refuse: of the cache that an earlier container left behind and that
-	// cannot be removed (it could otherwise keep all after it from starting), of a record that cannot be
-	// read when a container starts (which it must while the API server is away), and of pods that cannot be
-	// read when kubelet asks which ids are preferred.
-	Told func(about string, err error)
+// State is what the allocator reads at every call.
+type State interface {
+	// Pods reads all pods bound to the node from the API server, consistently.
+	Pods(context.Context) ([]corev1.Pod, error)
+	Checkpoint() ([]kubelet.Entry, error)
+	// Devices are the node's, sorted by index.
+	Devices() []device.Device
+	// Problem reports an error that is no reason to refuse a call. "cache": a cache that an earlier container left
+	// cannot be removed. "record": a record cannot be read at a container's start, which must work without the API
+	// server. "pods": the pods cannot be read when kubelet asks which ids are preferred.
+	Problem(about string, err error)
 }
 
-// unread is the error of pods that cannot be read.
+// Refitter is the refit service.
+type Refitter interface {
+	Ask(context.Context, *refit.Request) (*refit.Answer, error)
+}
+
+// Allocator answers kubelet's calls. It has no state of its own.
+type Allocator struct {
+	Node      string
+	Resource  string // the count resource
+	State     State
+	Isolation isolation.Isolation
+	CDIKind   string   // see isolation.Visible
+	Refit     Refitter // nil for none
+}
+
+// unread is the error when the pods cannot be read.
 type unread struct{ error }
 
 func (e unread) Unwrap() error { return e.error }
 
-// whose returns whose call this can be, at least one pod, and kubelet's checkpoint.
+// whose returns the turns that this call can be for, at least one, and kubelet's checkpoint.
 func (a *Allocator) whose(ctx context.Context, ids int) ([]turn, []kubelet.Entry, error) {
-	pods, err := a.Pods(ctx)
+	pods, err := a.State.Pods(ctx)
 	if err != nil {
 		return nil, nil, unread{fmt.Errorf("reading the pods of node %s: %w", a.Node, err)}
 	}
-	// Read after the pods: what kubelet wrote before this call is there.
-	entries, err := a.Checkpoint()
+	// After the pods, so that it has all that kubelet wrote before this call.
+	entries, err := a.State.Checkpoint()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,15 +74,14 @@ func (a *Allocator) whose(ctx context.Context, ids int) ([]turn, []kubelet.Entry
 	return turns, entries, nil
 }
 
-// Preferred implements kubelet.Allocator: ids of the recorded devices, as far as there are any. It prefers
-// none when the pods cannot be read: for an error kubelet would reject the pod, and Allocate, which comes
-// next, reads again.
+// Preferred implements kubelet.Allocator. It prefers ids of the recorded devices. It prefers none if the pods cannot be
+// read: kubelet would reject the pod for an error, and Allocate, which comes next, reads again.
 func (a *Allocator) Preferred(ctx context.Context, available, must []string, size int) ([]string, error) {
-	m := numaOf(a.Devices())
+	m := numaOf(a.State.Devices())
 	never := func(turn, []kubelet.Entry) bool { return false }
 	turns, _, err := a.settle(ctx, size, reach{may: m.ids(available), must: m.ids(must)}, never)
 	if away := (unread{}); errors.As(err, &away) {
-		a.Told("pods", err)
+		a.State.Problem("pods", err)
 		return nil, nil
 	}
 	if err != nil {
@@ -81,14 +90,12 @@ func (a *Allocator) Preferred(ctx context.Context, available, must []string, siz
 	return prefer(m, turns[0].shares(), available, must, size), nil
 }
 
-// Allocate implements kubelet.Allocator: the container whose turn it is gets the devices of its record,
-// whatever the ids.
+// Allocate implements kubelet.Allocator. The container whose turn it is gets its recorded devices, whatever the ids.
 func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
-	devices := a.Devices()
+	devices := a.State.Devices()
 	nodes := numaOf(devices).ids(ids)
-	turns, entries, err := a.settle(ctx, len(ids), reach{may: nodes, must: nodes}, func(t turn, entries []kubelet.Entry) bool {
-		return a.asked(t, ids, entries)
-	})
+	before := func(t turn, entries []kubelet.Entry) bool { return a.asked(t, ids, entries) }
+	turns, entries, err := a.settle(ctx, len(ids), reach{may: nodes, must: nodes}, before)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +115,7 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 			return nil, fmt.Errorf("%s: device %s is unhealthy", t.describe(), d.UUID)
 		}
 	}
-	// Without it the container runtime would mount empty folders in its place.
+	// Without its files the container runtime would mount empty folders in their place.
 	if err := a.Isolation.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", t.describe(), err)
 	}
@@ -117,9 +124,11 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 		live[i] = e.Response
 	}
 	if err := a.Isolation.Sweep(live); err != nil {
-		a.Told("cache", err)
+		a.State.Problem("cache", err)
 	}
-	answer := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}, Annotations: map[string]string{EntryAnnotation: entry(turns)}}
+	answer := &pluginapi.ContainerAllocateResponse{
+		Envs: map[string]string{}, Annotations: map[string]string{EntryAnnotation: entry(turns)},
+	}
 	if t.alignment != wire.Recorded {
 		answer.Annotations[DevicesAnnotation] = strings.Join(uuids(t.shares()), ",")
 	}
@@ -131,7 +140,7 @@ func (a *Allocator) Allocate(ctx context.Context, ids []string) (*pluginapi.Cont
 	return answer, nil
 }
 
-// entry writes for whom an answer is meant.
+// entry returns the entry annotation of an answer for these turns.
 func entry(turns []turn) string {
 	parts := make([]string, len(turns))
 	for i, t := range turns {
@@ -140,16 +149,16 @@ func entry(turns []turn) string {
 	return strings.Join(parts, ",")
 }
 
-// meant reports whether a checkpoint's entry holds an answer that was meant for its container.
+// meant reports whether a container got an answer that was for it.
 func meant(e kubelet.Entry) bool {
 	return slices.Contains(strings.Split(e.Response.Annotations[EntryAnnotation], ","), e.PodUID+"/"+e.Container)
 }
 
-// PreStart implements kubelet.Allocator: a container may start when the answer kubelet holds for it was
-// meant for it. Nothing but kubelet's checkpoint is needed, so containers restart while the API server is
-// away. An init container and one after it may hold the same ids; then both must be right.
+// PreStart implements kubelet.Allocator. A container may start if it got an answer that was for it. That needs only
+// kubelet's checkpoint, so containers restart while the API server is away. An init container and a later one may hold
+// the same ids; then both must be right.
 func (a *Allocator) PreStart(ctx context.Context, ids []string) error {
-	entries, err := a.Checkpoint()
+	entries, err := a.State.Checkpoint()
 	if err != nil {
 		return err
 	}
@@ -161,8 +170,8 @@ func (a *Allocator) PreStart(ctx context.Context, ids []string) error {
 		}
 		found = true
 		if !meant(e) {
-			return fmt.Errorf("container %s of pod UID %s holds devices that were meant for %s, so it must not start: delete the pod",
-				e.Container, e.PodUID, intended(e))
+			return fmt.Errorf("container %s of pod UID %s holds devices that were meant for %s, so it must not start: "+
+				"delete the pod", e.Container, e.PodUID, intended(e))
 		}
 		if err := a.moved(ctx, e); err != nil {
 			return err
@@ -174,8 +183,8 @@ func (a *Allocator) PreStart(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// moved says that a container was given other devices than its pod's record names now. A refit whose
-// answer did not come in time may have been carried out all the same, after the container was served.
+// moved returns an error if a container got other devices than its pod's record names now: a refit may be carried out
+// after the plugin gave up on it and served the container.
 func (a *Allocator) moved(ctx context.Context, e kubelet.Entry) error {
 	given, ok := e.Response.Annotations[DevicesAnnotation]
 	if !ok {
@@ -183,9 +192,10 @@ func (a *Allocator) moved(ctx context.Context, e kubelet.Entry) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, refit.Budget)
 	defer cancel()
-	pods, err := a.Pods(ctx)
+	pods, err := a.State.Pods(ctx)
 	if err != nil {
-		a.Told("record", fmt.Errorf("container %s of pod UID %s starts, whatever its record says now: %w", e.Container, e.PodUID, err))
+		a.State.Problem("record", fmt.Errorf("container %s of pod UID %s starts with its record unread: %w",
+			e.Container, e.PodUID, err))
 		return nil
 	}
 	for i := range pods {
@@ -193,20 +203,20 @@ func (a *Allocator) moved(ctx context.Context, e kubelet.Entry) error {
 			continue
 		}
 		if recorded, differs := elsewhere(&pods[i], e); differs {
-			return fmt.Errorf("container %s of pod %s/%s was given %s and is now recorded on %s, where its memory is booked, so it must not start: delete the pod",
-				e.Container, pods[i].Namespace, pods[i].Name, given, recorded)
+			return fmt.Errorf("container %s of pod %s/%s was given %s and is now recorded on %s, where its memory is "+
+				"booked, "+
+				"so it must not start: delete the pod", e.Container, pods[i].Namespace, pods[i].Name, given, recorded)
 		}
 	}
 	return nil
 }
 
-// elsewhere reports whether an entry's answer says which devices it gives, and the pod's record names
-// others.
+// elsewhere reports whether an answer names its devices and the pod's record now names others.
 func elsewhere(pod *corev1.Pod, e kubelet.Entry) (recorded string, differs bool) {
 	given, ok := e.Response.Annotations[DevicesAnnotation]
 	allocation, err := kube.Allocation(pod)
 	if !ok || err != nil {
-		return "", false // that it cannot be read is told elsewhere
+		return "", false // turns reports an unreadable record
 	}
 	for i, shares := range allocation {
 		if kube.Container(&pod.Spec, i).Name == e.Container {

@@ -7,14 +7,14 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// Drift counts the containers on which the API server's pods, their records and kubelet's checkpoint do not
-// agree. All are zero when all is well and kubelet is not in the middle of a pod.
+// Drift counts the containers on which pods, records and kubelet's checkpoint disagree. All are zero unless something
+// is wrong or kubelet is in the middle of a pod.
 type Drift struct {
-	Gone     int // kubelet keeps devices for a container whose pod the API server has no more, or as ended
-	Strayed  int // a container got what was meant for another; it is not started
-	Unserved int // a container of a pod that kubelet has admitted has a record but no devices
-	Moved    int // a container was given other devices than its record names now
-	Unbooked int // a container has devices but its pod no record, so that no book charges it
+	Gone     int // kubelet keeps devices for a pod that no longer exists or has ended
+	Strayed  int // got another container's devices; it is not started
+	Unserved int // recorded and admitted, without devices
+	Moved    int // has other devices than its record names now
+	Unbooked int // has devices without a record, so that no book charges it
 }
 
 // Drift compares the pods of the node with the checkpoint.

@@ -6,12 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
-	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 )
-
-func fixed(entries []kubelet.Entry) func() ([]kubelet.Entry, error) {
-	return func() ([]kubelet.Entry, error) { return entries, nil }
-}
 
 func TestDrift(t *testing.T) {
 	n := newNode(t, 10)
@@ -23,9 +18,7 @@ func TestDrift(t *testing.T) {
 	n.drifts(allocate.Drift{})
 
 	late := newPod("late", part{"A", on("G0", 1000)})
-	if err := n.admitting(late); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.admitting(late))
 	n.drifts(allocate.Drift{Gone: 1})
 	n.report(late, corev1.PodRunning)
 	n.bind(late) // its mirror pod appears

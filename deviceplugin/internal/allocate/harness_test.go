@@ -12,9 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
@@ -24,14 +22,15 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
 	"github.com/phasegpu/phasegpu/gen/await"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
 const (
 	gpus   = "nvidia.com/gpu"
-	record = "hami.io/vgpu-devices-allocated"
+	record = rt.Record
 )
 
-// node is a stand-in kubelet, the plugin on its sockets, and an API server that knows pods.
+// node is a fake kubelet, the plugin on its sockets, and an API server with pods.
 type node struct {
 	*fakekubelet.Kubelet
 	t       *testing.T
@@ -40,24 +39,20 @@ type node struct {
 	halt    func()              // stops the plugin
 	client  *refitclient.Client // of plugins that are started from now on, nil for none
 
-	mu   sync.Mutex
-	pods []*corev1.Pod
-	down error // the API server's answer
-	lost int   // of so many requests the answer is lost
-	told []string
+	mu       sync.Mutex
+	pods     []*corev1.Pod
+	down     error    // the API server's answer
+	lost     int      // of so many requests the answer is lost
+	problems []string // their subjects
 }
 
 // newNode has one card G0 on NUMA node 0 and one card G1 on NUMA node 1, with the given replicas each.
 func newNode(t *testing.T, replicas int) *node {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range []string{"libvgpu.so", "ld.so.preload"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	n := &node{t: t, dir: dir, devices: &inventory.Current{}}
 	shape := inventory.Shape{Replicas: replicas, MemoryScaling: 1}
@@ -65,9 +60,7 @@ func newNode(t *testing.T, replicas int) *node {
 		{UUID: "G0", Index: 0, MemoryMiB: 24576, NUMA: 0, Healthy: true},
 		{UUID: "G1", Index: 1, MemoryMiB: 24576, NUMA: 1, Healthy: true},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.devices.Set(devices)
 	n.startKubelet()
 	n.startPlugin()
@@ -87,13 +80,21 @@ func (n *node) startKubelet() {
 	}
 }
 
+// restartKubelet starts a kubelet that has the checkpoint of the one before.
+func (n *node) restartKubelet() {
+	n.t.Helper()
+	n.Stop()
+	n.startKubelet()
+	await.Until(n.t, "the registration", func() bool { return len(n.Kubelet.Devices()) > 0 })
+}
+
 // startPlugin starts a plugin that knows nothing of an earlier one, and waits until kubelet has its list.
 func (n *node) startPlugin() {
 	n.t.Helper()
 	before := n.Registrations()
 	server := &kubelet.Server{
-		Dir: n.dir, Socket: "phasegpu.sock", Resource: gpus, Told: func(error) {},
-		Plugin: &kubelet.Plugin{Devices: n.devices.Get, Allocator: n.allocator()},
+		Dir: n.dir, Socket: "phasegpu.sock", Resource: gpus, Observer: state{n},
+		Plugin: &kubelet.Plugin{Devices: n.devices, Allocator: n.allocator()},
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -105,7 +106,10 @@ func (n *node) startPlugin() {
 		}
 		done <- nil // it may be stopped again
 	}
-	await.Until(n.t, "the registration", func() bool { return n.Registrations() > before && len(n.Kubelet.Devices()) > 0 })
+	await.Until(n.t, "the registration", func() bool {
+		return n.Registrations() > before &&
+			len(n.Kubelet.Devices()) > 0
+	})
 }
 
 func (n *node) restartPlugin() {
@@ -115,63 +119,68 @@ func (n *node) restartPlugin() {
 }
 
 func (n *node) allocator() *allocate.Allocator {
-	a := &allocate.Allocator{
-		Node: "n1", Resource: gpus, Pods: n.list,
-		Checkpoint: func() ([]kubelet.Entry, error) {
-			return kubelet.ReadCheckpoint(filepath.Join(n.dir, kubelet.CheckpointFile), gpus)
-		},
-		Devices:   func() []device.Device { devices, _, _ := n.devices.Get(); return devices },
-		Isolation: isolation.HAMiCore{Dir: n.dir},
-		Told: func(about string, err error) {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			if n.told = append(n.told, about); about != "pods" {
-				n.t.Errorf("%s: %v", about, err)
-			}
-		},
-	}
+	a := &allocate.Allocator{Node: "n1", Resource: gpus, State: state{n}, Isolation: isolation.HAMiCore{Dir: n.dir}}
 	if n.client != nil {
-		a.Refit = n.client.Ask
+		a.Refit = n.client
 	}
 	return a
 }
 
-// drifts checks what the plugin tells of drift.
+// state is the allocator's view of a node.
+type state struct{ *node }
+
+func (s state) Pods(context.Context) ([]corev1.Pod, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost > 0 {
+		s.lost--
+		return nil, context.DeadlineExceeded
+	}
+	var all []corev1.Pod
+	for _, p := range s.pods {
+		all = append(all, *p.DeepCopy())
+	}
+	return all, s.down
+}
+
+func (s state) Checkpoint() ([]kubelet.Entry, error) {
+	return kubelet.ReadCheckpoint(filepath.Join(s.dir, kubelet.CheckpointFile), gpus)
+}
+
+func (s state) Devices() []device.Device {
+	devices, _, _ := s.devices.Get()
+	return devices
+}
+
+func (s state) Problem(about string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.problems = append(s.problems, about); about != "pods" {
+		s.t.Errorf("%s: %v", about, err)
+	}
+}
+
+func (s state) Registered(error) {}
+
+// drifts checks the drift.
 func (n *node) drifts(want allocate.Drift) {
 	n.t.Helper()
-	a := n.allocator()
-	pods, _ := n.list(n.t.Context())
-	entries, err := a.Checkpoint()
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, a.Drift(pods, entries)); diff != "" {
+	pods, _ := state{n}.Pods(n.t.Context())
+	entries, err := state{n}.Checkpoint()
+	must(n.t, err)
+	if diff := cmp.Diff(want, n.allocator().Drift(pods, entries)); diff != "" {
 		n.t.Errorf("drift (-want +got):\n%s", diff)
 	}
 }
 
-func (n *node) list(context.Context) ([]corev1.Pod, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.lost > 0 {
-		n.lost--
-		return nil, context.DeadlineExceeded
-	}
-	var all []corev1.Pod
-	for _, p := range n.pods {
-		all = append(all, *p.DeepCopy())
-	}
-	return all, n.down
-}
-
-// bind has the API server know pods.
+// bind adds pods to the API server.
 func (n *node) bind(pods ...*corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pods = append(n.pods, pods...)
 }
 
-// forget has the API server know a pod no more (deleted by force).
+// forget removes a pod from the API server (deleted by force).
 func (n *node) forget(pod *corev1.Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -255,35 +264,24 @@ func refused(t *testing.T, err error, words ...string) {
 	}
 }
 
-// A container of a test's pod: class I, S or A, and its entry in the record ("" for no devices).
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// part is a container of a test's pod: class I, S or A, and its entry in the record ("" for no devices).
 type part struct{ class, entry string }
 
 // newPod has containers named i0, s1, a2, … by class and position. UIDs are names.
 func newPod(name string, parts ...part) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), Annotations: map[string]string{}}}
-	pod.Spec.NodeName = "n1"
-	always := corev1.ContainerRestartPolicyAlways
-	for i, p := range parts {
-		c := corev1.Container{Name: fmt.Sprintf("%s%d", strings.ToLower(p.class), i)}
-		if devices := strings.Count(p.entry, ":"); devices > 0 {
-			c.Resources.Limits = corev1.ResourceList{
-				gpus:                *resource.NewQuantity(int64(devices), resource.DecimalSI),
-				"nvidia.com/gpumem": resource.MustParse(strings.Split(p.entry, ",")[2]),
-			}
-		}
-		switch p.class {
-		case "S":
-			c.RestartPolicy = &always
-			fallthrough
-		case "I":
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		default:
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
-		}
-		pod.Annotations[record] += p.entry + ";"
+	var containers []rt.Container
+	for _, p := range parts {
+		containers = append(containers, rt.Container{Class: rune(strings.ToLower(p.class)[0]), Entry: p.entry})
 	}
-	return pod
+	return rt.Pod(name, containers...)
 }
 
 // on is an entry for one device.
-func on(uuid string, memoryMiB int) string { return fmt.Sprintf("%s,NVIDIA,%d,0:", uuid, memoryMiB) }
+func on(uuid string, memoryMiB int) string { return rt.Share(uuid, memoryMiB) }

@@ -17,17 +17,17 @@ import (
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
-// reach is on which NUMA nodes a container's devices must lie to be where kubelet's ids are. Which devices
-// of a NUMA node they are is nobody's business but the record's.
+// reach is where a container's devices must be to be on the NUMA nodes of kubelet's ids. Which devices of a NUMA node
+// they are is for the record alone to say.
 type reach struct {
-	may  []int // they may be on these
-	must []int // there must be one on each of these
+	may  []int // they may be on these nodes
+	must []int // each of these nodes must have one
 }
 
 // holds reports whether devices on some NUMA nodes are within reach.
 func (r reach) holds(nodes []int) bool { return subset(nodes, r.may) && subset(r.must, nodes) }
 
-// nodes are those where kubelet wants the container.
+// nodes are where kubelet places the container.
 func (r reach) nodes() []int {
 	if len(r.must) > 0 {
 		return r.must
@@ -79,21 +79,23 @@ func uuids(shares []device.Share) []string {
 	return all
 }
 
-// settle returns whose call this is, like whose, once the container's record follows kubelet's ids as far
-// as its pod asks for. A best-effort pod for which the refit service has been asked before, as far as
-// kubelet's checkpoint shows, stays as it is.
-func (a *Allocator) settle(ctx context.Context, size int, r reach, before func(turn, []kubelet.Entry) bool) ([]turn, []kubelet.Entry, error) {
+// settle returns the turns, like whose, after a refit if the pod opted in and its record is out of reach. before
+// reports whether the refit service was already asked for this container; then a best-effort pod keeps its record.
+func (a *Allocator) settle(
+	ctx context.Context, size int, r reach, before func(turn, []kubelet.Entry) bool,
+) ([]turn, []kubelet.Entry, error) {
 	turns, entries, err := a.whose(ctx, size)
 	if err != nil {
 		return nil, nil, err
 	}
-	m := numaOf(a.Devices())
+	m := numaOf(a.State.Devices())
 	t := turns[0]
-	if t.alignment == wire.Recorded || r.holds(m.shares(t.shares())) || t.alignment == wire.BestEffort && before(t, entries) {
+	if t.alignment == wire.Recorded || r.holds(m.shares(t.shares())) ||
+		t.alignment == wire.BestEffort && before(t, entries) {
 		return turns, entries, nil
 	}
 	refused := a.refit(ctx, t, r)
-	// Whatever was answered, or not: the record counts.
+	// Whatever the answer, the record counts.
 	if turns, entries, err = a.whose(ctx, size); err != nil {
 		return nil, nil, err
 	}
@@ -102,8 +104,10 @@ func (a *Allocator) settle(ctx context.Context, size int, r reach, before func(t
 		if refused == nil {
 			refused = errors.New("the refit service left its record as it is")
 		}
-		return nil, nil, fmt.Errorf("%s: recorded is %s on NUMA node %s, kubelet's ids are on %s, and its annotation %s is %v: %w",
-			t.describe(), strings.Join(uuids(t.shares()), ","), numbers(nodes), numbers(r.nodes()), wire.NUMAAlignment, wire.Strict, refused)
+		return nil, nil, fmt.Errorf("%s: recorded is %s on NUMA node %s, kubelet's ids are on %s, and its annotation "+
+			"%s is %v: %w",
+			t.describe(), strings.Join(uuids(t.shares()), ","), numbers(nodes), numbers(r.nodes()),
+			wire.NUMAAlignment, wire.Strict, refused)
 	}
 	return turns, entries, nil
 }
@@ -119,7 +123,7 @@ func (a *Allocator) refit(ctx context.Context, t turn, r reach) error {
 		Container: refit.Container{Name: t.container(), Position: t.position},
 		Family:    t.shares()[0].Family,
 	}
-	for _, d := range a.Devices() {
+	for _, d := range a.State.Devices() {
 		if d.Healthy && d.Mode != device.MIG && slices.Contains(r.nodes(), d.NUMA) {
 			q.Allowed = append(q.Allowed, d.UUID)
 		}
@@ -127,16 +131,16 @@ func (a *Allocator) refit(ctx context.Context, t turn, r reach) error {
 	if len(q.Allowed) == 0 {
 		return fmt.Errorf("node %s has no healthy device on NUMA node %s", a.Node, numbers(r.nodes()))
 	}
-	_, err := a.Refit(ctx, q)
+	_, err := a.Refit.Ask(ctx, q)
 	return err
 }
 
-// asked reports whether kubelet has called GetPreferredAllocation for the ids that it now allocates. It
-// does not for ids that the pod's init containers have left, nor when the NUMA nodes of the others have no
-// more. In doubt it is false.
+// asked reports whether kubelet has called GetPreferredAllocation for the ids that it now allocates. It does not call
+// it for ids that the pod's init containers left, nor when the NUMA nodes of the other ids have no more. In doubt it is
+// false.
 func (a *Allocator) asked(t turn, ids []string, entries []kubelet.Entry) bool {
 	kept := keptFor(t, entries)
-	devices := a.Devices()
+	devices := a.State.Devices()
 	m := numaOf(devices)
 	fresh := m.ids(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return kept[id] }))
 	held := map[string]bool{}
@@ -146,11 +150,12 @@ func (a *Allocator) asked(t turn, ids []string, entries []kubelet.Entry) bool {
 		}
 	}
 	return slices.ContainsFunc(kubelet.Replicas(devices), func(d *pluginapi.Device) bool {
-		return d.Health == pluginapi.Healthy && !held[d.ID] && !slices.Contains(ids, d.ID) && slices.Contains(fresh, m.of(d.ID))
+		return d.Health == pluginapi.Healthy && !held[d.ID] && !slices.Contains(ids, d.ID) &&
+			slices.Contains(fresh, m.of(d.ID))
 	})
 }
 
-// keptFor returns the ids that kubelet keeps of a pod's init containers for the container whose turn it is.
+// keptFor returns the ids of a pod's init containers that kubelet keeps for the container whose turn it is.
 func keptFor(t turn, entries []kubelet.Entry) map[string]bool {
 	ids := map[string]bool{}
 	classes := kube.Classes(&t.pod.Spec)

@@ -16,6 +16,15 @@ import (
 	"github.com/phasegpu/phasegpu/gen/refit"
 )
 
+// newRefitNode has a plugin that asks a service.
+func newRefitNode(t *testing.T, replicas int, b behaviour) (*node, *service) {
+	t.Helper()
+	n := newNode(t, replicas)
+	s := n.serveRefit(b)
+	n.restartPlugin()
+	return n, s
+}
+
 // aligning has a pod opt in to NUMA refit, or not.
 func aligning(alignment string, pod *corev1.Pod) *corev1.Pod {
 	if alignment != "" {
@@ -50,15 +59,21 @@ func TestRefit(t *testing.T) {
 		moved  bool
 		says   string // of a strict pod, when not moved
 	}{
-		"moves":            {behave: works, moved: true},
-		"moves silently":   {behave: silent, moved: true},
-		"refuses":          {behave: works, before: crowd, says: "Insufficient GPU "},
-		"is slow":          {behave: slow, says: "did not answer within 2s"},
-		"is down":          {behave: works, before: func(_ *node, s *service) { s.Close() }, says: "connection refused"},
-		"answers garbage":  {behave: garbage, says: "HTTP status 200: json: cannot unmarshal"},
-		"lies":             {behave: liar, says: "left its record as it is"},
-		"has another name": {behave: works, before: func(n *node, _ *service) { n.client.URL = strings.Replace(n.client.URL, "127.0.0.1", "localhost", 1) }, says: "certificate"},
-		"is not there":     {behave: works, before: func(n *node, _ *service) { n.client = nil }, says: "no refit service is configured"},
+		"moves":          {behave: works, moved: true},
+		"moves silently": {behave: silent, moved: true},
+		"refuses":        {behave: works, before: crowd, says: "Insufficient GPU "},
+		"is slow":        {behave: slow, says: "did not answer within 2s"},
+		"is down": {behave: works, before: func(_ *node, s *service) { s.Close() },
+			says: "connection refused"},
+		"answers garbage": {behave: garbage, says: "HTTP status 200: json: cannot unmarshal"},
+		"lies":            {behave: liar, says: "left its record as it is"},
+		"has another name": {behave: works, before: func(n *node,
+			_ *service) {
+			n.client.URL = strings.Replace(n.client.URL, "127.0.0.1", "localhost", 1)
+		},
+			says: "certificate"},
+		"is not there": {behave: works, before: func(n *node, _ *service) { n.client = nil },
+			says: "no refit service is configured"},
 	}
 	for name, service := range services {
 		for where, situation := range situations {
@@ -87,12 +102,11 @@ func TestRefit(t *testing.T) {
 						t.Errorf("%d questions, want %d", got, questions)
 					}
 					if alignment == "strict" && !service.moved {
-						refused(t, err, "pod team/p, container a", "recorded is G0 on NUMA node 0, kubelet's ids are on 1", "strict", service.says)
+						refused(t, err, "pod team/p, container a",
+							"recorded is G0 on NUMA node 0, kubelet's ids are on 1", "strict", service.says)
 						return
 					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					n.report(pod, corev1.PodRunning)
 					want := was
 					if service.moved && alignment != "" {
@@ -123,14 +137,10 @@ func crowd(n *node, _ *service) {
 
 // What is asked for: the container by name and position, and the healthy devices of kubelet's NUMA node.
 func TestQuestion(t *testing.T) {
-	n := newNode(t, 4)
-	s := n.serveRefit(works)
-	n.restartPlugin()
+	n, s := newRefitNode(t, 4, works)
 	pod := aligning("strict", newPod("p", part{"I", ""}, part{"A", on("G0", 1000)}))
 	n.bind(pod)
-	if err := n.Admit(t.Context(), pod, map[string]int{"a1": 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Admit(t.Context(), pod, map[string]int{"a1": 1}))
 	want := []*refit.Request{{
 		Pod: refit.Pod{Namespace: "team", Name: "p", UID: "p"}, Node: "n1",
 		Container: refit.Container{Name: "a1", Position: 1}, Family: "NVIDIA", Allowed: []string{"G1"},
@@ -142,10 +152,9 @@ func TestQuestion(t *testing.T) {
 
 // Init, sidecar and app in one pod, each followed by itself; then a pod that fits where the first was.
 func TestRefitOfEveryContainer(t *testing.T) {
-	n := newNode(t, 4)
-	s := n.serveRefit(works)
-	n.restartPlugin()
-	pod := aligning("strict", newPod("p", part{"I", on("G0", 20000)}, part{"S", on("G0", 2000)}, part{"A", on("G0", 10000)}))
+	n, s := newRefitNode(t, 4, works)
+	pod := aligning("strict", newPod("p", part{"I", on("G0", 20000)}, part{"S", on("G0", 2000)},
+		part{"A", on("G0", 10000)}))
 	n.admit(pod, map[string]int{"i0": 1, "a2": 1})
 	if got, want := pod.Annotations[record], on("G1", 20000)+";"+on("G1", 2000)+";"+on("G1", 10000)+";"; got != want {
 		t.Errorf("recorded is %q, want %q", got, want)
@@ -160,10 +169,9 @@ func TestRefitOfEveryContainer(t *testing.T) {
 // The record is right already, or kubelet's ids are where its devices are: nobody is asked, whichever
 // devices of the NUMA node the ids belong to.
 func TestNothingToAsk(t *testing.T) {
-	n := newNode(t, 2)
-	s := n.serveRefit(slow)
-	n.restartPlugin()
-	n.admit(aligning("strict", newPod("near", part{"I", on("G1", 2000)}, part{"A", on("G1", 1000)})), map[string]int{"i0": 1, "a1": 1})
+	n, s := newRefitNode(t, 2, slow)
+	n.admit(aligning("strict", newPod("near", part{"I", on("G1", 2000)}, part{"A", on("G1", 1000)})),
+		map[string]int{"i0": 1, "a1": 1})
 	n.admit(aligning("strict", newPod("anywhere", part{"A", on("G0", 1000)})), nil)
 	n.admit(newPod("not opted in", part{"A", on("G0", 1000)}), map[string]int{"a0": 1})
 	if got := s.asked(); len(got) > 0 {
@@ -203,9 +211,7 @@ func TestTheLastIDs(t *testing.T) {
 
 // With policy none kubelet offers everything but what an init has left: the app must go there.
 func TestRefitToWhatTheInitLeft(t *testing.T) {
-	n := newNode(t, 4)
-	s := n.serveRefit(works)
-	n.restartPlugin()
+	n, s := newRefitNode(t, 4, works)
 	pod := aligning("strict", newPod("p", part{"I", on("G1", 2000)}, part{"A", on("G0", 1000)}))
 	n.admit(pod, nil)
 	if got, want := pod.Annotations[record], on("G1", 2000)+";"+on("G1", 1000)+";"; got != want || len(s.asked()) != 1 {
@@ -228,36 +234,32 @@ func TestRefitComesTooLate(t *testing.T) {
 	n.restartPlugin()
 	pod := aligning("best-effort", newPod("p", part{"A", on("G0", 1000)}))
 	n.bind(pod)
-	if err := n.Admit(t.Context(), pod, map[string]int{"a0": 1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Admit(t.Context(), pod, map[string]int{"a0": 1}))
 	close(served)
 	<-done
 	n.report(pod, corev1.PodRunning)
-	refused(t, n.StartContainer(t.Context(), "p", "a0"), "container a0 of pod team/p was given G0 and is now recorded on G1", "delete the pod")
+	refused(t, n.StartContainer(t.Context(), "p", "a0"),
+		"container a0 of pod team/p was given G0 and is now recorded on G1", "delete the pod")
 	n.drifts(allocate.Drift{Moved: 1})
 }
 
 // Two pods wait with the same record. Kubelet does not say for which it allocates, so neither is moved (the
 // extender's gate keeps such pods apart).
 func TestIdenticalPodsAreNotMoved(t *testing.T) {
-	n := newNode(t, 4)
-	n.serveRefit(works)
-	n.restartPlugin()
-	one, two := aligning("best-effort", newPod("one", part{"A", on("G0", 1000)})), aligning("best-effort", newPod("two", part{"A", on("G0", 1000)}))
+	n, _ := newRefitNode(t, 4, works)
+	one, two := aligning("best-effort", newPod("one", part{"A", on("G0", 1000)})),
+		aligning("best-effort", newPod("two", part{"A", on("G0", 1000)}))
 	n.bind(one, two)
 	for _, pod := range []*corev1.Pod{two, one} {
-		if err := n.Admit(t.Context(), pod, map[string]int{"a0": 1}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.Admit(t.Context(), pod, map[string]int{"a0": 1}))
 		n.holds(pod)
 	}
-	n = newNode(t, 4)
-	n.serveRefit(works)
-	n.restartPlugin()
-	one, two = aligning("strict", newPod("one", part{"A", on("G0", 1000)})), aligning("strict", newPod("two", part{"A", on("G0", 1000)}))
+	n, _ = newRefitNode(t, 4, works)
+	one, two = aligning("strict", newPod("one", part{"A", on("G0", 1000)})),
+		aligning("strict", newPod("two", part{"A", on("G0", 1000)}))
 	n.bind(one, two)
-	refused(t, n.Admit(t.Context(), one, map[string]int{"a0": 1}), "does not say for which one it allocates", "AnotherInGate")
+	refused(t, n.Admit(t.Context(), one, map[string]int{"a0": 1}), "does not say for which one it allocates",
+		"AnotherInGate")
 }
 
 // An alignment that nobody knows is not taken for none.

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// What kubelet 1.37 was seen to call (and so case 33), with four replicas of a card on each of two NUMA
-// nodes. Containers get their recorded devices, whichever ids kubelet hands them.
+// The calls that kubelet 1.37 was seen to make, with four replicas of a card on each of two NUMA nodes. Containers get
+// their recorded devices, whichever ids kubelet gives them.
 func TestKubeletsOrderOfCalls(t *testing.T) {
 	all := func(nodes map[string]int, names ...string) map[string]int {
 		for _, name := range names {
@@ -30,16 +30,21 @@ func TestKubeletsOrderOfCalls(t *testing.T) {
 			[]string{"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]"},
 		},
 		"init, sidecar, app": { // the sidecar is handed the init's id
-			newPod("p", part{"I", on("G1", 3000)}, part{"S", on("G0", 2000)}, part{"A", on("G1", 1000)}), near1("i0", "a2"),
-			[]string{"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]", "GPA available=[3×n1] must=[] size=1", "Allocate [1×n1]"},
+			newPod("p", part{"I", on("G1", 3000)}, part{"S", on("G0", 2000)}, part{"A", on("G1", 1000)}),
+			near1("i0", "a2"),
+			[]string{"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]",
+				"GPA available=[3×n1] must=[] size=1", "Allocate [1×n1]"},
 		},
 		"sidecar, init, app": { // the app is handed the init's id
-			newPod("p", part{"S", on("G0", 1000)}, part{"I", on("G1", 3000)}, part{"A", on("G0", 2000)}), all(map[string]int{"s0": 0}, "i1", "a2"),
-			[]string{"GPA available=[4×n0] must=[] size=1", "Allocate [1×n0]", "GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]"},
+			newPod("p", part{"S", on("G0", 1000)}, part{"I", on("G1", 3000)}, part{"A", on("G0", 2000)}),
+			all(map[string]int{"s0": 0}, "i1", "a2"),
+			[]string{"GPA available=[4×n0] must=[] size=1", "Allocate [1×n0]",
+				"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]"},
 		},
 		"init, app with two": {
 			newPod("p", part{"I", on("G0", 1000)}, part{"A", two}), near1("i0", "a1"),
-			[]string{"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]", "GPA available=[4×n1] must=[1×n1] size=2", "Allocate [2×n1]"},
+			[]string{"GPA available=[4×n1] must=[] size=1", "Allocate [1×n1]",
+				"GPA available=[4×n1] must=[1×n1] size=2", "Allocate [2×n1]"},
 		},
 		"init with two, app": {
 			newPod("p", part{"I", two}, part{"A", on("G0", 1000)}), near1("i0", "a1"),
@@ -47,12 +52,14 @@ func TestKubeletsOrderOfCalls(t *testing.T) {
 		},
 		"policy none": {
 			newPod("p", part{"I", on("G1", 3000)}, part{"S", on("G0", 2000)}, part{"A", on("G1", 1000)}), nil,
-			[]string{"GPA available=[4×n0 4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]", "GPA available=[4×n0 3×n1] must=[] size=1", "Allocate [1×n1]"},
+			[]string{"GPA available=[4×n0 4×n1] must=[] size=1", "Allocate [1×n1]", "Allocate [1×n1]",
+				"GPA available=[4×n0 3×n1] must=[] size=1", "Allocate [1×n1]"},
 		},
-		// Case 36.
 		"containers without devices between": {
-			newPod("p", part{"I", ""}, part{"I", on("G0", 1000)}, part{"A", ""}, part{"A", on("G1", 2000)}, part{"A", on("G0", 3000)}), nil,
-			[]string{"GPA available=[4×n0 4×n1] must=[] size=1", "Allocate [1×n0]", "Allocate [1×n0]", "GPA available=[3×n0 4×n1] must=[] size=1", "Allocate [1×n0]"},
+			newPod("p", part{"I", ""}, part{"I", on("G0", 1000)}, part{"A", ""}, part{"A", on("G1", 2000)},
+				part{"A", on("G0", 3000)}), nil,
+			[]string{"GPA available=[4×n0 4×n1] must=[] size=1", "Allocate [1×n0]", "Allocate [1×n0]",
+				"GPA available=[3×n0 4×n1] must=[] size=1", "Allocate [1×n0]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +110,8 @@ func TestForcedSets(t *testing.T) {
 	}
 	n = newNode(t, 1)
 	n.admit(newPod("p", part{"A", on("G0", 1000) + on("G1", 2000)}), nil)
-	if diff := cmp.Diff([]string{"GPA available=[1×n0 1×n1] must=[] size=2", "Allocate [1×n0 1×n1]"}, n.Calls()); diff != "" {
+	if diff := cmp.Diff([]string{"GPA available=[1×n0 1×n1] must=[] size=2", "Allocate [1×n0 1×n1]"},
+		n.Calls()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
@@ -113,9 +121,7 @@ func TestLimitsGoByTheOrderOfTheCards(t *testing.T) {
 	n := newNode(t, 2)
 	pod := newPod("p", part{"A", on("G1", 2000) + on("G0", 1000)})
 	n.bind(pod)
-	if err := n.Admit(t.Context(), pod, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.Admit(t.Context(), pod, nil))
 	if got := n.given(pod, "a0"); got != "G0,G1 1000m,2000m 0" {
 		t.Errorf("given %q, want the limit of G0 first", got)
 	}
@@ -125,7 +131,8 @@ func TestLimitsGoByTheOrderOfTheCards(t *testing.T) {
 func TestManyPods(t *testing.T) {
 	n := newNode(t, 10)
 	for i := range 40 {
-		pod := newPod(fmt.Sprint("p", i), part{"I", on("G0", 100+i)}, part{"S", on("G1", 200+i)}, part{"A", ""}, part{"A", on("G0", 300+i)})
+		pod := newPod(fmt.Sprint("p", i), part{"I", on("G0", 100+i)}, part{"S", on("G1", 200+i)}, part{"A", ""},
+			part{"A", on("G0", 300+i)})
 		n.admit(pod, nil)
 		if i >= 5 {
 			gone := fmt.Sprint("p", i-5)
@@ -134,10 +141,8 @@ func TestManyPods(t *testing.T) {
 		}
 	}
 	// An id or cache folder that is left behind would be one of a pod that is gone.
-	entries, err := n.allocator().Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries, err := state{n}.Checkpoint()
+	must(t, err)
 	if len(entries) > 7*3 {
 		t.Errorf("kubelet still holds %d containers' ids", len(entries))
 	}
@@ -148,5 +153,6 @@ func TestKubeletAsksForAnotherNumber(t *testing.T) {
 	pod := newPod("p", part{"A", on("G0", 1000)})
 	pod.Spec.Containers[0].Resources.Limits[gpus] = resource.MustParse("2")
 	n.bind(pod)
-	refused(t, n.Admit(t.Context(), pod, nil), "asks for 2 of nvidia.com/gpu", "pod team/p, container a0 (1 devices recorded)")
+	refused(t, n.Admit(t.Context(), pod, nil), "asks for 2 of nvidia.com/gpu",
+		"pod team/p, container a0 (1 devices recorded)")
 }

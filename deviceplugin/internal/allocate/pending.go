@@ -13,12 +13,12 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// EntryAnnotation of an answer names the containers it was meant for: "UID/container", several, with
-// commas between, for pods with identical allocations.
+// EntryAnnotation of an answer names the container that it is for, as "UID/container". For pods with identical
+// allocations it names several, separated by commas.
 const EntryAnnotation = "phasegpu.io/entry"
 
-// DevicesAnnotation of an answer names the devices that a container of a pod that opted in to NUMA refit was
-// given: their UUIDs, with commas between.
+// DevicesAnnotation of an answer has the UUIDs of the devices that it gives, separated by commas. Only pods that opted
+// in to NUMA refit have it.
 const DevicesAnnotation = "phasegpu.io/devices"
 
 // turn is a pending pod and the container whose call comes next.
@@ -34,23 +34,23 @@ func (t turn) name() string { return t.pod.Namespace + "/" + t.pod.Name }
 
 func (t turn) container() string { return kube.Container(&t.pod.Spec, t.position).Name }
 
-// shares is what the container is recorded to have.
+// shares is the container's record.
 func (t turn) shares() []device.Share { return t.allocation[t.position] }
 
-// entry is the turn's part of an entry annotation.
+// entry is the turn's part of the entry annotation.
 func (t turn) entry() string { return string(t.pod.UID) + "/" + t.container() }
 
-// describe names the pod and what it waits for.
+// describe names the pod and container.
 func (t turn) describe() string {
 	return fmt.Sprintf("pod %s, container %s (%d devices recorded)", t.name(), t.container(), len(t.shares()))
 }
 
-// pending reports whether kubelet may yet allocate for a pod on its node.
+// pending reports whether kubelet may still allocate for a pod on its node.
 func pending(pod *corev1.Pod) bool {
 	return !kube.IsTerminal(pod) && pod.Status.StartTime == nil
 }
 
-// Awaited reports whether kubelet may yet ask for devices for one of the pods.
+// Awaited reports whether kubelet may still allocate devices for one of the pods.
 func (a *Allocator) Awaited(pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
 		for i := range containers(&pod) {
@@ -62,8 +62,7 @@ func (a *Allocator) Awaited(pods []corev1.Pod) bool {
 	})
 }
 
-// asks returns how many ids of the resource kubelet gives to the container at a position. Kubelet looks at
-// the limits.
+// asks returns how many ids of the resource kubelet gives to the container at a position: its limit.
 func asks(pod *corev1.Pod, position int, resource string) int64 {
 	amount := kube.Container(&pod.Spec, position).Resources.Limits[corev1.ResourceName(resource)]
 	return amount.Value()
@@ -72,7 +71,7 @@ func asks(pod *corev1.Pod, position int, resource string) int64 {
 // containers is the number of positions of a pod.
 func containers(pod *corev1.Pod) int { return len(pod.Spec.InitContainers) + len(pod.Spec.Containers) }
 
-// served tells of the checkpoint's entries which containers have got their ids.
+// served returns the containers in the checkpoint, as UID/container.
 func served(entries []kubelet.Entry) map[string]bool {
 	got := make(map[string]bool, len(entries))
 	for _, e := range entries {
@@ -81,8 +80,8 @@ func served(entries []kubelet.Entry) map[string]bool {
 	return got
 }
 
-// turns returns whose call this can be: pods with identical allocations and the same position. The error
-// names the pods in the way.
+// turns returns the turns that a call can be for: of pods with identical allocations, at the same position. An error
+// names the pods that conflict.
 func (a *Allocator) turns(pods []corev1.Pod, entries []kubelet.Entry) ([]turn, error) {
 	got := served(entries)
 	var all []turn
@@ -100,13 +99,16 @@ func (a *Allocator) turns(pods []corev1.Pod, entries []kubelet.Entry) ([]turn, e
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no pod with a record of its devices is waiting for %s on node %s: the call is for a pod that the API server does not show, "+
-			"static or deleted by force, or for one whose containers all have theirs", a.Resource, a.Node)
+		return nil, fmt.Errorf("no pod with a record of its devices is waiting for %s on node %s: the call is for a "+
+			"pod that "+
+			"the API server does not have (static or deleted by force), or for one whose containers all have theirs",
+			a.Resource, a.Node)
 	}
 	for _, t := range all[1:] {
 		if !all[0].allocation.Equal(t.allocation) {
-			return nil, fmt.Errorf("several pods with different devices are waiting for %s on node %s, and kubelet does not say which one it allocates for: %s",
-				a.Resource, a.Node, describe(all))
+			return nil, fmt.Errorf("several pods with different devices are waiting for %s on node %s, and kubelet "+
+				"does not say "+
+				"which one it allocates for: %s", a.Resource, a.Node, describe(all))
 		}
 	}
 	// Kubelet admits one pod after another, so one that has begun goes on before the next begins.
@@ -115,15 +117,16 @@ func (a *Allocator) turns(pods []corev1.Pod, entries []kubelet.Entry) ([]turn, e
 	}
 	for _, t := range all[1:] {
 		if t.position != all[0].position {
-			return nil, fmt.Errorf("several pods are half served with %s on node %s, and kubelet does not say which one it allocates for: %s",
-				a.Resource, a.Node, describe(all))
+			return nil, fmt.Errorf("several pods are half served with %s on node %s, and kubelet does not say which "+
+				"one it "+
+				"allocates for: %s", a.Resource, a.Node, describe(all))
 		}
 	}
 	return all, nil
 }
 
-// next returns a pending pod's turn, nil when none of its containers waits for devices. A pod whose record
-// cannot be served is an error also for others: kubelet's call may be for it.
+// next returns a pending pod's turn, nil if none of its containers waits for devices. An unreadable record is an error
+// for other pods, too: kubelet's call may be for this one.
 func (a *Allocator) next(pod *corev1.Pod, got map[string]bool) (*turn, error) {
 	t := turn{pod: pod, position: -1}
 	for i := range containers(pod) {
@@ -139,15 +142,19 @@ func (a *Allocator) next(pod *corev1.Pod, got map[string]bool) (*turn, error) {
 		return nil, nil
 	}
 	if !kube.Recorded(pod) {
-		return nil, fmt.Errorf("pod %s asks for %s but has no record of its devices: only phasegpu's scheduler may place it (nothing is allocated on node %s while it is pending)",
-			t.name(), a.Resource, a.Node)
+		return nil, fmt.Errorf("pod %s requests %s but has no record of its devices: only phasegpu's scheduler may "+
+			"place it "+
+			"(nothing is allocated on node %s while it is pending)", t.name(), a.Resource, a.Node)
 	}
 	var err error
 	if t.allocation, err = kube.Allocation(pod); err != nil {
-		return nil, fmt.Errorf("pod %s: its record cannot be read, and nothing is allocated on node %s while it is pending: %w", t.name(), a.Node, err)
+		return nil, fmt.Errorf("pod %s: its record cannot be read, and nothing is allocated on node %s while it is "+
+			"pending: %w",
+			t.name(), a.Node, err)
 	}
 	if t.alignment, err = kube.Alignment(pod); err != nil {
-		return nil, fmt.Errorf("pod %s: %w (nothing is allocated on node %s while it is pending)", t.name(), err, a.Node)
+		return nil, fmt.Errorf("pod %s: %w (nothing is allocated on node %s while it is pending)", t.name(), err,
+			a.Node)
 	}
 	return &t, nil
 }

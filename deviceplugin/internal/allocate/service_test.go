@@ -14,16 +14,14 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/refitclient"
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
-// service is a stand-in for numarefit: over TLS, with the real decision, on the pods that the test's API
-// server knows.
+// service is a fake numarefit: over TLS, with the real decision, on the pods of the test's API server.
 type service struct {
 	*httptest.Server
 	n      *node
@@ -47,17 +45,17 @@ func (n *node) serveRefit(b behaviour) *service {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	files := map[string][]byte{"ca.crt": ca, "token": []byte("t0ken\n")}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(n.dir, name), content, 0o600); err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, os.WriteFile(filepath.Join(n.dir, name), content, 0o600))
 	}
-	n.client = &refitclient.Client{URL: s.URL, CAFile: filepath.Join(n.dir, "ca.crt"), TokenFile: filepath.Join(n.dir, "token")}
+	n.client = &refitclient.Client{URL: s.URL, CAFile: filepath.Join(n.dir, "ca.crt"),
+		TokenFile: filepath.Join(n.dir, "token")}
 	return s
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &refit.Request{}
-	if err := json.NewDecoder(r.Body).Decode(q); err != nil || q.Check() != nil || r.Header.Get("Authorization") != "Bearer t0ken" {
+	if err := json.NewDecoder(r.Body).Decode(q); err != nil || q.Check() != nil ||
+		r.Header.Get("Authorization") != "Bearer t0ken" {
 		s.n.t.Errorf("a bad question %+v (%v) by %q", q, err, r.Header.Get("Authorization"))
 	}
 	s.mu.Lock()
@@ -80,10 +78,8 @@ func (s *service) decide(q *refit.Request) (*refit.Answer, *refit.Refusal) {
 	if err != nil {
 		n.t.Error(err)
 	}
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"hami.io/node-nvidia-register": inventory}},
-		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{gpus: resource.MustParse("8")}},
-	}
+	node := rt.Node()
+	node.Annotations[rt.Inventory] = inventory
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var pod *corev1.Pod

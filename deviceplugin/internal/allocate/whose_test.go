@@ -13,7 +13,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
-	"github.com/phasegpu/phasegpu/gen/await"
+	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 )
 
 // admitting is n.Admit without a NUMA node.
@@ -46,12 +46,13 @@ func TestAPodWithoutReadableRecordIsPending(t *testing.T) {
 	refused(t, n.admitting(broken), "pod team/broken", "cannot be read", "abc")
 }
 
-// Case 34: same shape, other limits.
+// Pods of the same shape with other limits are different.
 func TestDifferentPodsArePending(t *testing.T) {
 	n := newNode(t, 4)
 	a, b := newPod("a", part{"A", on("G0", 1000)}), newPod("b", part{"A", on("G0", 3000)})
 	n.bind(a, b)
-	refused(t, n.admitting(b), "several pods with different devices", "pod team/a, container a0", "pod team/b, container a0")
+	refused(t, n.admitting(b), "several pods with different devices", "pod team/a, container a0",
+		"pod team/b, container a0")
 }
 
 // Identical pods may come in any order; each container's cache is its own all the same.
@@ -62,9 +63,7 @@ func TestIdenticalPodsArePending(t *testing.T) {
 	n.bind(a, b, c)
 	caches := map[string]bool{}
 	for _, pod := range []*corev1.Pod{c, a, b} {
-		if err := n.admitting(pod); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.admitting(pod))
 	}
 	for _, pod := range []*corev1.Pod{a, b, c} {
 		n.holds(pod)
@@ -74,7 +73,8 @@ func TestIdenticalPodsArePending(t *testing.T) {
 					continue
 				}
 				if _, err := os.Stat(m.HostPath); err != nil || caches[m.HostPath] {
-					t.Errorf("pod %s, container %s: cache %s is missing or another's (%v)", pod.Name, container, m.HostPath, err)
+					t.Errorf("pod %s, container %s: cache %s is missing or another's (%v)", pod.Name, container,
+						m.HostPath, err)
 				}
 				caches[m.HostPath] = true
 			}
@@ -85,8 +85,8 @@ func TestIdenticalPodsArePending(t *testing.T) {
 	}
 }
 
-// Case 33b: kubelet allocates late for a pod that was deleted by force. It may get what the next pod's
-// record says, but does not start with it, and the next pod gets its own.
+// Kubelet allocates late for a pod that was deleted by force. The pod may get the next pod's devices, but does not
+// start with them, and the next pod gets its own.
 func TestForceDeletedPod(t *testing.T) {
 	n := newNode(t, 4)
 	late := newPod("late", part{"A", on("G0", 1000)})
@@ -94,13 +94,9 @@ func TestForceDeletedPod(t *testing.T) {
 	n.forget(late)
 	next := newPod("next", part{"I", on("G0", 2000)}, part{"A", on("G1", 3000)})
 	n.bind(next)
-	if err := n.admitting(late); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.admitting(late))
 	refused(t, n.StartContainer(t.Context(), "late", "a0"), "pod UID late", "meant for", "next/i0", "delete the pod")
-	if err := n.admitting(next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.admitting(next))
 	n.holds(next)
 	refused(t, n.StartContainer(t.Context(), "late", "a0"), "meant for")
 }
@@ -108,18 +104,13 @@ func TestForceDeletedPod(t *testing.T) {
 // The same in the middle of a pod, by a static pod.
 func TestStaticPodBetweenTwoContainers(t *testing.T) {
 	n := newNode(t, 4)
-	pod, static := newPod("pod", part{"I", on("G0", 2000)}, part{"A", on("G1", 3000)}), newPod("static", part{"A", on("G0", 1)})
+	pod, static := newPod("pod", part{"I", on("G0", 2000)}, part{"A", on("G1", 3000)}),
+		newPod("static", part{"A", on("G0", 1)})
 	n.bind(pod)
-	if err := n.AdmitContainer(t.Context(), pod, "i0", nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.admitting(static); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.AdmitContainer(t.Context(), pod, "i0", nil))
+	must(t, n.admitting(static))
 	refused(t, n.StartContainer(t.Context(), "static", "a0"), "meant for", "pod/a1")
-	if err := n.AdmitContainer(t.Context(), pod, "a1", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.AdmitContainer(t.Context(), pod, "a1", nil))
 	n.holds(pod)
 }
 
@@ -128,9 +119,7 @@ func TestRejectedAfterAllocate(t *testing.T) {
 	n := newNode(t, 4)
 	rejected := newPod("rejected", part{"I", on("G0", 1000)}, part{"A", on("G1", 2000)})
 	n.bind(rejected)
-	if err := n.AdmitContainer(t.Context(), rejected, "i0", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.AdmitContainer(t.Context(), rejected, "i0", nil))
 	n.Remove("rejected")
 	n.report(rejected, corev1.PodFailed)
 	n.admit(newPod("next", part{"A", on("G0", 3000)}), nil)
@@ -142,9 +131,7 @@ func TestPluginRestartsBetweenTwoContainers(t *testing.T) {
 	pod := newPod("p", part{"I", on("G0", 1000)}, part{"S", on("G1", 2000)}, part{"A", on("G0", 3000)})
 	n.bind(pod)
 	for _, container := range []string{"i0", "s1", "a2"} {
-		if err := n.AdmitContainer(t.Context(), pod, container, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.AdmitContainer(t.Context(), pod, container, nil))
 		n.halt()
 		if container == "i0" {
 			if err := n.AdmitContainer(t.Context(), pod, "s1", nil); err == nil {
@@ -161,15 +148,9 @@ func TestKubeletRestartsBetweenTwoContainers(t *testing.T) {
 	n := newNode(t, 4)
 	pod := newPod("p", part{"S", on("G0", 1000)}, part{"A", on("G1", 2000)})
 	n.bind(pod)
-	if err := n.AdmitContainer(t.Context(), pod, "s0", nil); err != nil {
-		t.Fatal(err)
-	}
-	n.Stop()
-	n.startKubelet()
-	await.Until(n.t, "the registration", func() bool { return len(n.Kubelet.Devices()) > 0 })
-	if err := n.admitting(pod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.AdmitContainer(t.Context(), pod, "s0", nil))
+	n.restartKubelet()
+	must(t, n.admitting(pod))
 	n.holds(pod)
 	if calls := n.Calls(); len(calls) != 2 {
 		t.Errorf("calls %v, want one GPA and one Allocate", calls)
@@ -199,14 +180,12 @@ func TestPreferenceIsNotNeeded(t *testing.T) {
 	n.mu.Lock()
 	n.lost = 1
 	n.mu.Unlock()
-	if err := n.admitting(pod); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.admitting(pod))
 	n.holds(pod)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.lost != 0 || !slices.Equal(n.told, []string{"pods"}) {
-		t.Errorf("%d requests were not made, and what was told is about %v, want pods", n.lost, n.told)
+	if n.lost != 0 || !slices.Equal(n.problems, []string{"pods"}) {
+		t.Errorf("%d requests were not made, and problems are about %v, want pods", n.lost, n.problems)
 	}
 }
 
@@ -216,7 +195,7 @@ func TestDevicesThatCannotBeServed(t *testing.T) {
 		says   string
 	}{
 		"unhealthy": {func(d *device.Device) { d.Healthy = false }, "device G0 is unhealthy"},
-		"MIG":       {func(d *device.Device) { d.Mode = device.MIG }, "device G0 is in MIG mode"}, // case 39
+		"MIG":       {func(d *device.Device) { d.Mode = device.MIG }, "device G0 is in MIG mode"},
 		"gone":      {func(d *device.Device) { d.UUID = "G9" }, "device G0 is not in this node's inventory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -239,25 +218,29 @@ func TestUnknownCheckpoint(t *testing.T) {
 	n := newNode(t, 4)
 	pod := newPod("p", part{"A", on("G0", 1000)})
 	n.admit(pod, nil)
-	if err := os.WriteFile(filepath.Join(n.dir, "kubelet_internal_checkpoint"), []byte(`{"version":"v9"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(n.dir, "kubelet_internal_checkpoint"), []byte(`{"version":"v9"}`), 0o600))
 	n.bind(newPod("q", part{"A", on("G0", 1000)}))
 	refused(t, n.admitting(newPod("q", part{"A", on("G0", 1000)})), "unknown format")
 	refused(t, n.StartContainer(t.Context(), "p", "a0"), "unknown format")
 }
 
-// What another device plugin allocated before this one came is not vouched for.
+// foreign has the checkpoint of another device plugin.
+type foreign struct {
+	state
+	entries []kubelet.Entry
+}
+
+func (f foreign) Checkpoint() ([]kubelet.Entry, error) { return f.entries, nil }
+
+// What another device plugin allocated is not accepted.
 func TestAnotherPluginsContainer(t *testing.T) {
 	n := newNode(t, 4)
 	n.admit(newPod("p", part{"A", on("G0", 1000)}), nil)
-	entries, err := n.allocator().Checkpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries, err := state{n}.Checkpoint()
+	must(t, err)
 	delete(entries[0].Response.Annotations, "phasegpu.io/entry")
 	a := n.allocator()
-	a.Checkpoint = fixed(entries)
+	a.State = foreign{state{n}, entries}
 	refused(t, a.PreStart(t.Context(), entries[0].IDs), "container a0", "another device plugin")
 	refused(t, a.PreStart(t.Context(), []string{"G9::0"}), "knows no container")
 }
@@ -267,24 +250,29 @@ type stubborn struct{ isolation.None }
 
 func (stubborn) Sweep([]*pluginapi.ContainerAllocateResponse) error { return errors.New("not empty") }
 
-// A container that leaves a folder nobody can remove does not keep others from starting.
+// kept keeps a problem.
+type kept struct {
+	state
+	err error
+}
+
+func (p *kept) Problem(_ string, err error) { p.err = err }
+
+// A container that leaves a folder that cannot be removed does not keep others from starting.
 func TestWhatCannotBeRemovedIsTold(t *testing.T) {
 	n := newNode(t, 4)
 	n.bind(newPod("p", part{"A", on("G0", 1000)}))
-	a := n.allocator()
-	var told error
-	a.Isolation, a.Told = stubborn{}, func(_ string, err error) { told = err }
-	if _, err := a.Allocate(t.Context(), []string{"G0::0"}); err != nil || told == nil {
-		t.Errorf("error %v, told %v", err, told)
+	a, p := n.allocator(), &kept{state: state{n}}
+	a.Isolation, a.State = stubborn{}, p
+	if _, err := a.Allocate(t.Context(), []string{"G0::0"}); err != nil || p.err == nil {
+		t.Errorf("error %v, problem %v", err, p.err)
 	}
 }
 
 // A node that has lost the library would start containers that are held to nothing.
 func TestIsolationIsGone(t *testing.T) {
 	n := newNode(t, 4)
-	if err := os.Remove(filepath.Join(n.dir, "libvgpu.so")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(n.dir, "libvgpu.so")))
 	pod := newPod("p", part{"A", on("G0", 1000)})
 	n.bind(pod)
 	refused(t, n.admitting(pod), "pod team/p, container a0", "libvgpu.so")

@@ -17,17 +17,11 @@ const (
 	someNode = -2 // policy single-numa-node, and the container's CPUs may be on any
 )
 
-// Admit allocates for all containers of a pod, init containers first, in order. near says on which NUMA
-// node a container has CPUs of its own (policy single-numa-node); nil is policy none. The first error
-// rejects the pod.
+// Admit allocates for all containers of a pod in order, init containers first. near is the NUMA node of a container's
+// own CPUs (policy single-numa-node); nil is policy none. The first error rejects the pod.
 func (k *Kubelet) Admit(ctx context.Context, pod *corev1.Pod, near map[string]int) error {
-	for i := range pod.Spec.InitContainers {
-		if err := k.AdmitContainer(ctx, pod, pod.Spec.InitContainers[i].Name, near); err != nil {
-			return err
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if err := k.AdmitContainer(ctx, pod, pod.Spec.Containers[i].Name, near); err != nil {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if err := k.AdmitContainer(ctx, pod, c.Name, near); err != nil {
 			return err
 		}
 	}
@@ -73,24 +67,22 @@ func (k *Kubelet) AdmitContainer(ctx context.Context, pod *corev1.Pod, name stri
 	return nil
 }
 
-// align is the Topology Manager's decision for one container (policy single-numa-node, scope container): the
-// first NUMA node, of those its CPUs allow, that has all ids which init containers have left and enough in
-// all.
+// align is the Topology Manager's decision for one container (policy single-numa-node, scope container): the first NUMA
+// node that its CPUs allow, that has all ids which init containers left, and enough ids.
 func (k *Kubelet) align(size, node int) (int, error) {
 	if node == anyNode {
 		return anyNode, nil
 	}
 	k.mu.Lock()
 	nodes := map[int]bool{}
-	for _, d := range k.devices {
-		if d.Topology != nil {
-			nodes[int(d.Topology.Nodes[0].ID)] = true
-		}
+	for id := range k.devices {
+		nodes[k.node(id)] = true
 	}
+	delete(nodes, anyNode)
 	elsewhere := map[int]bool{} // nodes without some id that is left
 	for id := range k.reuse {
 		for n := range nodes {
-			elsewhere[n] = elsewhere[n] || !k.isOn(id, n)
+			elsewhere[n] = elsewhere[n] || k.node(id) != n
 		}
 	}
 	k.mu.Unlock()
@@ -103,15 +95,16 @@ func (k *Kubelet) align(size, node int) (int, error) {
 	return 0, errors.New("TopologyAffinityError: Resources cannot be allocated with Topology locality")
 }
 
-// isOn reports whether an id is on a NUMA node.
-func (k *Kubelet) isOn(id string, node int) bool {
-	d := k.devices[id]
-	return d != nil && d.Topology != nil && d.Topology.Nodes[0].ID == int64(node)
+// node returns the NUMA node of an id, anyNode for none. The caller has the lock.
+func (k *Kubelet) node(id string) int {
+	if d := k.devices[id]; d != nil && d.Topology != nil {
+		return int(d.Topology.Nodes[0].ID)
+	}
+	return anyNode
 }
 
-// choose finds the ids for a container. First the ids that init containers have left, without asking the
-// plugin when they are enough; then from the NUMA node, asking when there is a choice; else from all, asking
-// always.
+// choose finds the ids for a container: first those that init containers left, without asking the plugin if they are
+// enough; then those of the NUMA node, asking if there is a choice; else any, always asking.
 func (k *Kubelet) choose(ctx context.Context, size, node int) ([]string, error) {
 	node, err := k.align(size, node)
 	if err != nil {
@@ -162,7 +155,7 @@ func (k *Kubelet) choose(ctx context.Context, size, node int) ([]string, error) 
 	return chosen, nil
 }
 
-// free returns the healthy ids that nobody holds, and those of them on a NUMA node (none for anyNode).
+// free returns the healthy free ids, and those of them on a NUMA node (none for anyNode).
 func (k *Kubelet) free(node int) (free, aligned []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -172,14 +165,14 @@ func (k *Kubelet) free(node int) (free, aligned []string) {
 			continue
 		}
 		free = append(free, id)
-		if k.isOn(id, node) {
+		if node != anyNode && k.node(id) == node {
 			aligned = append(aligned, id)
 		}
 	}
 	return free, aligned
 }
 
-// client returns the plugin, an error when there is none.
+// client returns the plugin.
 func (k *Kubelet) client() (pluginapi.DevicePluginClient, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,7 +182,7 @@ func (k *Kubelet) client() (pluginapi.DevicePluginClient, error) {
 	return k.plugin, nil
 }
 
-// note keeps a call for Calls. Ids are given as their NUMA nodes, because which of them it is is random.
+// note records a call for Calls. Ids appear as their NUMA nodes, because the choice among them is random.
 func (k *Kubelet) note(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,13 +193,9 @@ func (k *Kubelet) note(format string, args ...any) {
 func (k *Kubelet) nodes(ids []string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	count := map[int64]int{}
+	count := map[int]int{}
 	for _, id := range ids {
-		node := int64(anyNode)
-		if d := k.devices[id]; d != nil && d.Topology != nil {
-			node = d.Topology.Nodes[0].ID
-		}
-		count[node]++
+		count[k.node(id)]++
 	}
 	var parts []string
 	for _, node := range slices.Sorted(maps.Keys(count)) {
@@ -265,17 +254,9 @@ func (k *Kubelet) StartContainer(ctx context.Context, uid, name string) error {
 	return err
 }
 
-// container finds a container by name, and whether it is among the init containers.
+// container finds a container by name, and whether it is an init container.
 func container(pod *corev1.Pod, name string) (c *corev1.Container, init bool) {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return &pod.Spec.InitContainers[i], true
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i], false
-		}
-	}
-	panic("no container " + name)
+	all := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+	i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == name })
+	return &all[i], i < len(pod.Spec.InitContainers)
 }

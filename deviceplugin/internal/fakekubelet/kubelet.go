@@ -1,6 +1,6 @@
-// Package fakekubelet is a kubelet's device manager for tests: it speaks with a plugin over real sockets and
-// chooses ids, asks, allocates and keeps its checkpoint in the order in which kubelet 1.37 was seen to.
-// Everything else of kubelet is missing.
+// Package fakekubelet is kubelet's device manager for tests. It talks to a plugin over real sockets, and chooses ids,
+// calls the plugin and writes its checkpoint in the order that kubelet 1.37 was seen to follow. It has nothing else of
+// kubelet.
 package fakekubelet
 
 import (
@@ -20,7 +20,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// Kubelet is a stand-in that runs from New to Stop.
+// Kubelet is a fake kubelet that runs from New to Stop.
 type Kubelet struct {
 	pluginapi.UnimplementedRegistrationServer
 	dir      string
@@ -62,8 +62,8 @@ type checkpointEntry struct {
 	AllocResp                           []byte
 }
 
-// New starts a kubelet on a folder: it removes the sockets that are there, as kubelet does, listens for
-// registrations, and knows what an earlier one wrote into the checkpoint.
+// New starts a kubelet on a folder. As a real one it removes the sockets in it, listens for registrations, and restores
+// its state from the checkpoint.
 func New(dir, resource string) (*Kubelet, error) {
 	sockets, err := filepath.Glob(filepath.Join(dir, "*.sock"))
 	if err != nil {
@@ -74,7 +74,8 @@ func New(dir, resource string) (*Kubelet, error) {
 			return nil, err
 		}
 	}
-	k := &Kubelet{dir: dir, resource: resource, server: grpc.NewServer(), devices: map[string]*pluginapi.Device{}, gone: map[string]bool{}}
+	k := &Kubelet{dir: dir, resource: resource, server: grpc.NewServer(), devices: map[string]*pluginapi.Device{},
+		gone: map[string]bool{}}
 	if err := k.restore(); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (k *Kubelet) Stop() {
 	k.server.Stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.stopped, k.plugin = true, nil // what still arrives is not written over a later kubelet's checkpoint
+	k.stopped, k.plugin = true, nil // late updates must not overwrite a later kubelet's checkpoint
 	if k.connection != nil {
 		_ = k.connection.Close()
 	}
@@ -103,7 +104,8 @@ func (k *Kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pl
 	if r.Version != pluginapi.Version || r.ResourceName != k.resource {
 		return nil, fmt.Errorf("unexpected registration %v", r)
 	}
-	connection, err := grpc.NewClient("unix://"+filepath.Join(k.dir, r.Endpoint), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient("unix://"+filepath.Join(k.dir, r.Endpoint),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +129,8 @@ func (k *Kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pl
 }
 
 // watch takes the plugin's lists until it is gone.
-func (k *Kubelet) watch(plugin pluginapi.DevicePluginClient, list grpc.ServerStreamingClient[pluginapi.ListAndWatchResponse]) {
+func (k *Kubelet) watch(plugin pluginapi.DevicePluginClient,
+	list grpc.ServerStreamingClient[pluginapi.ListAndWatchResponse]) {
 	for {
 		update, err := list.Recv()
 		k.mu.Lock()
@@ -166,7 +169,7 @@ func (k *Kubelet) Devices() []string {
 	return all
 }
 
-// Calls returns the calls since the last time, and forgets them.
+// Calls returns the plugin calls since the last Calls.
 func (k *Kubelet) Calls() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -175,7 +178,7 @@ func (k *Kubelet) Calls() []string {
 	return calls
 }
 
-// Held returns what the container of a pod has, nil when it has nothing.
+// Held returns the devices of a pod's container, nil for none.
 func (k *Kubelet) Held(uid, container string) *Held {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,7 +201,7 @@ func (k *Kubelet) Remove(uid string) {
 // write writes the checkpoint by renaming. The caller has the lock.
 func (k *Kubelet) write() error {
 	var c checkpoint
-	c.Checksum = 1 // nobody but kubelet checks it
+	c.Checksum = 1 // only kubelet checks it
 	c.Data.RegisteredDevices = map[string][]string{k.resource: {}}
 	for id := range k.devices {
 		c.Data.RegisteredDevices[k.resource] = append(c.Data.RegisteredDevices[k.resource], id)
@@ -208,12 +211,10 @@ func (k *Kubelet) write() error {
 		if err != nil {
 			return err
 		}
-		e := checkpointEntry{PodUID: h.PodUID, ContainerName: h.Container, ResourceName: k.resource, DeviceIDs: map[int64][]string{}, AllocResp: answer}
+		e := checkpointEntry{PodUID: h.PodUID, ContainerName: h.Container, ResourceName: k.resource,
+			DeviceIDs: map[int64][]string{}, AllocResp: answer}
 		for _, id := range h.IDs {
-			node := int64(-1)
-			if d := k.devices[id]; d != nil && d.Topology != nil {
-				node = d.Topology.Nodes[0].ID
-			}
+			node := int64(k.node(id))
 			e.DeviceIDs[node] = append(e.DeviceIDs[node], id)
 		}
 		c.Data.PodDeviceEntries = append(c.Data.PodDeviceEntries, e)

@@ -1,5 +1,5 @@
-// Package inventory is what the node has: cards, found by NVML or declared in a file, and the devices
-// that are offered of them, told to kubelet and published in the node's annotation.
+// Package inventory has the node's cards, found by NVML or declared in a file, and the devices offered from them. It
+// publishes the devices in the node's annotation.
 package inventory
 
 import (
@@ -12,7 +12,7 @@ import (
 // Family is the type word of the one family that this plugin serves.
 const Family = "NVIDIA"
 
-// Card is one physical card, as NVML or the inventory file tells of it.
+// Card is one physical card.
 type Card struct {
 	UUID      string
 	Index     int // NVML's, which follows the PCI bus
@@ -30,8 +30,8 @@ type Shape struct {
 	Mode          device.Mode // HAMiCore or MPS
 }
 
-// Devices returns what is offered of the cards, sorted by index. A card in MIG mode is listed, without
-// replicas. It is an error when the list could not be published; the error names the card.
+// Devices returns the devices offered from the cards, sorted by index. A card in MIG mode is listed, without replicas.
+// The error names a card that cannot be published.
 func (s Shape) Devices(cards []Card) ([]device.Device, error) {
 	devices := make([]device.Device, len(cards))
 	for i, c := range cards {
@@ -39,9 +39,11 @@ func (s Shape) Devices(cards []Card) ([]device.Device, error) {
 			return nil, fmt.Errorf("card %s has %d MiB, want 1 to %d", c.UUID, c.MemoryMiB, device.MaxMemoryMiB)
 		}
 		d := device.Device{
-			UUID: c.UUID, Index: c.Index, Family: Family, Model: c.Model, NUMA: c.NUMA, Mode: s.Mode, Healthy: c.Healthy,
+			UUID: c.UUID, Index: c.Index, Family: Family, Model: c.Model, NUMA: c.NUMA, Mode: s.Mode,
+			Healthy: c.Healthy,
 			Capacity: device.Amount{
-				Slots: int64(s.Replicas), MemoryMiB: int64(float64(c.MemoryMiB) * s.MemoryScaling), Cores: device.WholeCores,
+				Slots: int64(s.Replicas), MemoryMiB: int64(float64(c.MemoryMiB) * s.MemoryScaling),
+				Cores: device.WholeCores,
 			},
 		}
 		if c.MIG {

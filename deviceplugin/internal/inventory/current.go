@@ -7,8 +7,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 )
 
-// Current holds the node's devices as they are now, and tells when they change. The zero value knows of
-// none yet. Its methods may be called from any goroutine.
+// Current holds the node's devices and signals changes. In the zero value they are not known yet. Its methods may be
+// called from any goroutine.
 type Current struct {
 	mu      sync.Mutex
 	known   bool
@@ -30,8 +30,7 @@ func (c *Current) Set(devices []device.Device) {
 	}
 }
 
-// Get returns the devices, which nobody may change, whether they are known yet, and a channel that is
-// closed when they are no longer these.
+// Get returns the devices (read-only), whether they are known yet, and a channel that is closed when they change.
 func (c *Current) Get() (devices []device.Device, known bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,9 +22,9 @@ type declared struct {
 	Healthy   *bool  `json:"healthy"`
 }
 
-// ReadFile reads an inventory file: {"cards": [{"uuid", "model", "memoryMiB", "numa", "mig", "healthy"}]},
-// described in the module's README. A card's index is its place in the list. Unknown fields are errors:
-// a misspelt one would silently be its default.
+// ReadFile reads an inventory file: {"cards": [{"uuid", "model", "memoryMiB", "numa", "mig", "healthy"}]}, see the
+// module's README. A card's index is its place in the list. Unknown fields are errors, because a misspelt field would
+// silently get its default.
 func ReadFile(path string) ([]Card, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -62,7 +62,8 @@ func parse(text []byte) ([]Card, error) {
 	}
 	cards := make([]Card, len(*content.Cards))
 	for i, d := range *content.Cards {
-		cards[i] = Card{UUID: d.UUID, Index: i, Model: d.Model, MemoryMiB: d.MemoryMiB, NUMA: -1, MIG: d.MIG, Healthy: true}
+		cards[i] = Card{UUID: d.UUID, Index: i, Model: d.Model, MemoryMiB: d.MemoryMiB, NUMA: -1, MIG: d.MIG,
+			Healthy: true}
 		if d.NUMA != nil {
 			cards[i].NUMA = *d.NUMA
 		}

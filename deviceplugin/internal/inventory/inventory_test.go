@@ -25,7 +25,8 @@ func TestParse(t *testing.T) {
 		},
 		"all fields": {
 			text: `{"cards":[{"uuid":"GPU-a","memoryMiB":1},{"uuid":"GPU-b","model":"NVIDIA A10","memoryMiB":24576,"numa":1,"mig":true,"healthy":false}]}`,
-			want: []Card{{UUID: "GPU-a", MemoryMiB: 1, NUMA: -1, Healthy: true}, {UUID: "GPU-b", Index: 1, Model: "NVIDIA A10", MemoryMiB: 24576, NUMA: 1, MIG: true}},
+			want: []Card{{UUID: "GPU-a", MemoryMiB: 1, NUMA: -1, Healthy: true},
+				{UUID: "GPU-b", Index: 1, Model: "NVIDIA A10", MemoryMiB: 24576, NUMA: 1, MIG: true}},
 		},
 		"no cards":           {text: `{"cards":[]}`, want: []Card{}},
 		"nothing":            {text: `{}`, err: `"cards" is missing`},
@@ -57,9 +58,11 @@ func TestShape(t *testing.T) {
 		{UUID: "a", Index: 0, Model: "M", MemoryMiB: 101, NUMA: 1, Healthy: true},
 	})
 	want := []device.Device{
-		{UUID: "a", Family: "NVIDIA", Model: "M", NUMA: 1, Mode: device.MPS, Healthy: true, Capacity: device.Amount{Slots: 4, MemoryMiB: 151, Cores: 100}},
-		// Case 39: listed, and nothing to offer.
-		{UUID: "b", Index: 1, Family: "NVIDIA", Model: "M", NUMA: -1, Mode: device.MIG, Healthy: true, Capacity: device.Amount{MemoryMiB: 101, Cores: 100}},
+		{UUID: "a", Family: "NVIDIA", Model: "M", NUMA: 1, Mode: device.MPS, Healthy: true,
+			Capacity: device.Amount{Slots: 4, MemoryMiB: 151, Cores: 100}},
+		// MIG: listed, and not offered.
+		{UUID: "b", Index: 1, Family: "NVIDIA", Model: "M", NUMA: -1, Mode: device.MIG, Healthy: true,
+			Capacity: device.Amount{MemoryMiB: 101, Cores: 100}},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("error %v, devices (-want +got):\n%s", err, diff)
@@ -76,6 +79,15 @@ func TestShape(t *testing.T) {
 		}
 	}
 }
+
+// observer passes on what it observes.
+type observer struct {
+	cards  chan []Card
+	errors chan error
+}
+
+func (o observer) Cards(cards []Card) error    { o.cards <- cards; return nil }
+func (o observer) Problem(_ string, err error) { o.errors <- err }
 
 // A ConfigMap's file is a link to a link to a folder; the kubelet makes a new folder and renames the link.
 func TestWatchFileFollowsAConfigMap(t *testing.T) {
@@ -102,7 +114,7 @@ func TestWatchFileFollowsAConfigMap(t *testing.T) {
 	ctx, end := context.WithCancel(context.Background())
 	read, failed, done := make(chan []Card, 100), make(chan error, 100), make(chan error, 1)
 	go func() {
-		done <- WatchFile(ctx, filepath.Join(dir, "node.json"), func(c []Card) error { read <- c; return nil }, func(err error) { failed <- err })
+		done <- WatchFile(ctx, filepath.Join(dir, "node.json"), observer{read, failed})
 	}()
 	await := func(healthy bool) {
 		t.Helper()
@@ -124,7 +136,7 @@ func TestWatchFileFollowsAConfigMap(t *testing.T) {
 	select {
 	case <-failed:
 	case <-time.After(20 * time.Second):
-		t.Fatal("a broken file was not told of")
+		t.Fatal("a broken file was not reported")
 	}
 	project("..4", `{"cards":[{"uuid":"a","memoryMiB":1}]}`)
 	await(true)
@@ -135,7 +147,7 @@ func TestWatchFileFollowsAConfigMap(t *testing.T) {
 }
 
 func TestWatchFileNeedsAFileToBeginWith(t *testing.T) {
-	err := WatchFile(t.Context(), filepath.Join(t.TempDir(), "absent.json"), func([]Card) error { return nil }, func(error) {})
+	err := WatchFile(t.Context(), filepath.Join(t.TempDir(), "absent.json"), observer{})
 	if err == nil || !strings.Contains(err.Error(), "absent.json") {
 		t.Errorf("error %v, want one that names the file", err)
 	}

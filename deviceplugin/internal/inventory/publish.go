@@ -24,14 +24,24 @@ import (
 // retryAfter is how long after a refused patch the next is tried.
 const retryAfter = 2 * time.Second
 
-// Publish keeps the node's inventory annotation equal to the current devices until ctx ends: it patches
-// when the two differ and at no other time. It watches its own node, because an annotation can be lost (a
-// node is deleted and registered again) or edited. done is told of every patch.
+// Following is whether kubelet would allocate now.
+type Following interface {
+	// Get also returns a channel that is closed when that changes.
+	Get() (bool, <-chan struct{})
+}
+
+// Publisher is called after every patch.
+type Publisher interface{ Published(error) }
+
+// Publish keeps the node's inventory annotation equal to the current devices until ctx ends. It patches only when the
+// two differ. It watches its node, because the annotation can be lost (a node is deleted and registered again) or
+// edited.
 //
-// offered reports whether kubelet would allocate now, and returns a channel that is closed when that changes.
-// While it would not, all devices are published as unhealthy: kubelet itself needs up to 10 s to say so, and
-// rejects what is placed there meanwhile.
-func Publish(ctx context.Context, client kubernetes.Interface, node string, current *Current, offered func() (bool, <-chan struct{}), done func(error)) {
+// While kubelet would not allocate, all devices are published as unhealthy: kubelet itself needs up to 10 s to report
+// that, and rejects what is placed there in the meantime.
+func Publish(
+	ctx context.Context, client kubernetes.Interface, node string, current *Current, offered Following, done Publisher,
+) {
 	seen := make(chan struct{}, 1)
 	wake := func() {
 		select {
@@ -48,17 +58,17 @@ func Publish(ctx context.Context, client kubernetes.Interface, node string, curr
 	})
 	go informer.RunWithContext(ctx)
 
-	var answered any // the node as it was seen when the last patch went through; what it did is seen later
+	var answered any // the node as seen at the last successful patch, whose effect is seen later
 	for {
 		devices, known, changed := current.Get()
-		offer, turned := offered()
+		offer, turned := offered.Get()
 		if !offer {
 			devices = unhealthy(devices)
 		}
 		var retry <-chan time.Time
 		if object, exists, _ := informer.GetStore().GetByKey(node); exists && known && object != answered {
 			if patched, err := publish(ctx, client, object.(*corev1.Node), devices); patched {
-				done(err)
+				done.Published(err)
 				if err != nil {
 					retry = time.After(retryAfter)
 				} else {
@@ -77,13 +87,14 @@ func Publish(ctx context.Context, client kubernetes.Interface, node string, curr
 	}
 }
 
-// Withdraw publishes all devices as unhealthy, if any are known: nobody will serve them soon.
+// Withdraw publishes all devices as unhealthy, if they are known.
 func Withdraw(ctx context.Context, client kubernetes.Interface, node string, current *Current) error {
 	devices, known, _ := current.Get()
 	if !known {
 		return nil
 	}
-	now, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, node).String()})
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, node).String()
+	now, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
 		return fmt.Errorf("withdrawing the inventory of node %s: %w", node, err)
 	}
@@ -95,7 +106,7 @@ func Withdraw(ctx context.Context, client kubernetes.Interface, node string, cur
 	return nil
 }
 
-// unhealthy returns devices none of which is healthy.
+// unhealthy returns the devices as unhealthy.
 func unhealthy(devices []device.Device) []device.Device {
 	devices = slices.Clone(devices)
 	for i := range devices {
@@ -104,8 +115,10 @@ func unhealthy(devices []device.Device) []device.Device {
 	return devices
 }
 
-// publish patches the node unless its annotation says what it should.
-func publish(ctx context.Context, client kubernetes.Interface, node *corev1.Node, devices []device.Device) (patched bool, err error) {
+// publish patches the node unless its annotation is right.
+func publish(
+	ctx context.Context, client kubernetes.Interface, node *corev1.Node, devices []device.Device,
+) (patched bool, err error) {
 	key := classify.Family(Family).NodeAnnotation
 	text, err := wire.EncodeInventory(devices)
 	if err != nil {
@@ -114,14 +127,15 @@ func publish(ctx context.Context, client kubernetes.Interface, node *corev1.Node
 	if now, ok := node.Annotations[key]; ok && now == text {
 		return false, nil
 	}
-	// The UID makes sure that a node deleted and registered again is first looked at again.
+	// With the UID the patch fails on a node that was deleted and registered again.
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "annotations": map[string]string{key: text},
 	}})
 	if err != nil {
 		return true, err
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		return true, fmt.Errorf("publishing the inventory on node %s: %w", node.Name, err)
 	}
 	return true, nil

@@ -35,9 +35,9 @@ func TestPublish(t *testing.T) {
 	})
 	current, offer := &Current{}, &offer{is: true}
 	ctx, end := context.WithCancel(t.Context())
-	results, done := make(chan error, 100), make(chan struct{})
+	results, done := make(published, 100), make(chan struct{})
 	go func() {
-		Publish(ctx, client, "n1", current, offer.get, func(err error) { results <- err })
+		Publish(ctx, client, "n1", current, offer, results)
 		close(done)
 	}()
 	defer func() { end(); <-done }()
@@ -66,7 +66,7 @@ func TestPublish(t *testing.T) {
 	want := set(Card{UUID: "a", MemoryMiB: 10, Healthy: true})
 	annotated(want)
 	if err := <-results; err == nil {
-		t.Error("the refused patch was not told of")
+		t.Error("the refused patch was not reported")
 	}
 	want = set(Card{UUID: "a", MemoryMiB: 10})
 	annotated(want)
@@ -97,11 +97,17 @@ func TestPublish(t *testing.T) {
 	if err := client.CoreV1().Nodes().Delete(ctx, "n1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	annotated(want)
 }
+
+// published are the results of patches.
+type published chan error
+
+func (p published) Published(err error) { p <- err }
 
 // offer is whether kubelet would allocate.
 type offer struct {
@@ -110,7 +116,7 @@ type offer struct {
 	changed chan struct{}
 }
 
-func (o *offer) get() (bool, <-chan struct{}) {
+func (o *offer) Get() (bool, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.changed == nil {
@@ -161,6 +167,6 @@ func TestNothingIsPublishedBeforeTheInventoryIsKnown(t *testing.T) {
 		t.Errorf("patched %t, error %v: the annotation says what it should", patched, err)
 	}
 	if _, known, _ := new(Current).Get(); known {
-		t.Error("an inventory that nobody set is known")
+		t.Error("an inventory that was never set is known")
 	}
 }

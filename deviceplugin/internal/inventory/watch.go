@@ -8,10 +8,17 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// WatchFile reads the file now and whenever something changes beside it (a ConfigMap's files are symbolic
-// links that are exchanged one folder up), until ctx ends. The first reading must succeed; later ones that
-// fail are told to failed, and what was read before stays.
-func WatchFile(ctx context.Context, path string, read func([]Card) error, failed func(error)) error {
+// Observer takes a node's cards.
+type Observer interface {
+	Cards([]Card) error
+	Problem(about string, err error)
+}
+
+// WatchFile reads the file now and after every change in its folder (a ConfigMap's files are symbolic links that are
+// exchanged one folder up), until ctx ends. The first read must succeed. Later errors are problems, and the cards stay
+// as they were.
+func WatchFile(ctx context.Context, path string, o Observer) error {
+	const about = "inventory_file"
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watching the inventory file: %w", err)
@@ -26,7 +33,7 @@ func WatchFile(ctx context.Context, path string, read func([]Card) error, failed
 		if err != nil {
 			return err
 		}
-		return read(cards)
+		return o.Cards(cards)
 	}
 	if err := load(); err != nil {
 		return err
@@ -37,12 +44,12 @@ func WatchFile(ctx context.Context, path string, read func([]Card) error, failed
 			return nil
 		case <-watcher.Events:
 			if err := load(); err != nil {
-				failed(err)
+				o.Problem(about, err)
 			}
 		case err := <-watcher.Errors:
-			failed(fmt.Errorf("watching the inventory file: %w", err))
+			o.Problem(about, fmt.Errorf("watching the inventory file: %w", err))
 			if err := load(); err != nil { // events may be lost
-				failed(err)
+				o.Problem(about, err)
 			}
 		}
 	}

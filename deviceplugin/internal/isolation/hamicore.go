@@ -34,7 +34,8 @@ func (HAMiCore) Mode() device.Mode { return device.HAMiCore }
 
 // Check looks for the library and its preload file.
 func (h HAMiCore) Check() error {
-	if err := has(h.Dir, false, "install HAMi-core on the node, or set --hami-core-dir", "libvgpu.so", "ld.so.preload"); err != nil {
+	if err := has(h.Dir, false, "install HAMi-core on the node, or set --hami-core-dir", "libvgpu.so",
+		"ld.so.preload"); err != nil {
 		return fmt.Errorf("--isolation=hami-core: %w", err)
 	}
 	return nil
@@ -59,8 +60,10 @@ func (h HAMiCore) Apply(answer *pluginapi.ContainerAllocateResponse, c Container
 		answer.Envs["CUDA_OVERSUBSCRIBE"] = "true"
 	}
 	answer.Mounts = append(answer.Mounts,
-		&pluginapi.Mount{ContainerPath: filepath.Join(inContainer, "libvgpu.so"), HostPath: filepath.Join(h.Dir, "libvgpu.so"), ReadOnly: true},
-		&pluginapi.Mount{ContainerPath: "/etc/ld.so.preload", HostPath: filepath.Join(h.Dir, "ld.so.preload"), ReadOnly: true},
+		&pluginapi.Mount{ContainerPath: filepath.Join(inContainer, "libvgpu.so"),
+			HostPath: filepath.Join(h.Dir, "libvgpu.so"), ReadOnly: true},
+		&pluginapi.Mount{ContainerPath: "/etc/ld.so.preload", HostPath: filepath.Join(h.Dir, "ld.so.preload"),
+			ReadOnly: true},
 		&pluginapi.Mount{ContainerPath: filepath.Join(inContainer, "cache"), HostPath: cache},
 		&pluginapi.Mount{ContainerPath: lockDir, HostPath: lock},
 	)

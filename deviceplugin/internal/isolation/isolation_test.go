@@ -14,7 +14,8 @@ import (
 )
 
 func share(uuid string, memoryMiB, cores int64) device.Share {
-	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB,
+		Cores: cores}}
 }
 
 // folder makes a folder with files, and with folders for names that end in "/".
@@ -50,37 +51,44 @@ func TestApply(t *testing.T) {
 		"none": {None{}, one, "", []string{"NVIDIA_VISIBLE_DEVICES=GPU-a"}},
 		"none by CDI": {
 			None{}, two, "nvidia.com/gpu",
-			[]string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES=void", "cdi nvidia.com/gpu=GPU-a", "cdi nvidia.com/gpu=GPU-b"},
+			[]string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES=void", "cdi nvidia.com/gpu=GPU-a",
+				"cdi nvidia.com/gpu=GPU-b"},
 		},
 		"hami-core": {
 			HAMiCore{Dir: hami}, one, "",
 			[]string{
 				"CUDA_DEVICE_MEMORY_LIMIT_0=3000m", "CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/cache/vgpu.cache",
 				"CUDA_DEVICE_SM_LIMIT=30", "NVIDIA_VISIBLE_DEVICES=GPU-a",
-				"mount HAMI/libvgpu.so on /usr/local/vgpu/libvgpu.so ro", "mount HAMI/ld.so.preload on /etc/ld.so.preload ro",
+				"mount HAMI/libvgpu.so on /usr/local/vgpu/libvgpu.so ro",
+				"mount HAMI/ld.so.preload on /etc/ld.so.preload ro",
 				"mount HAMI/containers/uid_app_* on /usr/local/vgpu/cache", "mount HAMI/lock on /tmp/vgpulock",
 			},
 		},
 		"hami-core, two cards, oversubscribed": {
 			HAMiCore{Dir: hami, Oversubscribe: true}, two, "",
 			[]string{
-				"CUDA_DEVICE_MEMORY_LIMIT_0=3000m", "CUDA_DEVICE_MEMORY_LIMIT_1=2000m", "CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/cache/vgpu.cache",
-				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_DEVICE_SM_LIMIT=0", "CUDA_OVERSUBSCRIBE=true", "NVIDIA_VISIBLE_DEVICES=GPU-a,GPU-b",
-				"mount HAMI/libvgpu.so on /usr/local/vgpu/libvgpu.so ro", "mount HAMI/ld.so.preload on /etc/ld.so.preload ro",
+				"CUDA_DEVICE_MEMORY_LIMIT_0=3000m", "CUDA_DEVICE_MEMORY_LIMIT_1=2000m",
+				"CUDA_DEVICE_MEMORY_SHARED_CACHE=/usr/local/vgpu/cache/vgpu.cache",
+				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_DEVICE_SM_LIMIT=0", "CUDA_OVERSUBSCRIBE=true",
+				"NVIDIA_VISIBLE_DEVICES=GPU-a,GPU-b",
+				"mount HAMI/libvgpu.so on /usr/local/vgpu/libvgpu.so ro",
+				"mount HAMI/ld.so.preload on /etc/ld.so.preload ro",
 				"mount HAMI/containers/uid_app_* on /usr/local/vgpu/cache", "mount HAMI/lock on /tmp/vgpulock",
 			},
 		},
 		"mps": {
 			MPS{Dir: mps}, one, "",
 			[]string{
-				"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3000M", "CUDA_MPS_PIPE_DIRECTORY=/mps/pipe",
+				"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3000M",
+				"CUDA_MPS_PIPE_DIRECTORY=/mps/pipe",
 				"NVIDIA_VISIBLE_DEVICES=GPU-a", "mount MPS/pipe on /mps/pipe", "mount MPS/shm on /dev/shm",
 			},
 		},
 		"mps, two cards, no limit of cores": {
 			MPS{Dir: mps}, two, "",
 			[]string{
-				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3000M,1=2000M", "CUDA_MPS_PIPE_DIRECTORY=/mps/pipe",
+				"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=3000M,1=2000M",
+				"CUDA_MPS_PIPE_DIRECTORY=/mps/pipe",
 				"NVIDIA_VISIBLE_DEVICES=GPU-a,GPU-b", "mount MPS/pipe on /mps/pipe", "mount MPS/shm on /dev/shm",
 			},
 		},
@@ -108,7 +116,8 @@ func TestCacheIsItsOwn(t *testing.T) {
 	caches := map[string]bool{}
 	for range 2 {
 		answer := &pluginapi.ContainerAllocateResponse{Envs: map[string]string{}}
-		if err := h.Apply(answer, Container{PodUID: "uid", Name: "app", Shares: []device.Share{share("a", 1, 0)}}); err != nil {
+		if err := h.Apply(answer, Container{PodUID: "uid", Name: "app",
+			Shares: []device.Share{share("a", 1, 0)}}); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range answer.Mounts[2:] {
@@ -125,8 +134,10 @@ func TestCacheIsItsOwn(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
-	dir := folder(t, "containers/u1_app_123/vgpu.cache", "containers/u2_app_456/vgpu.cache", "containers/u3_app/of-another-plugin", "containers/file")
-	live := &pluginapi.ContainerAllocateResponse{Mounts: []*pluginapi.Mount{{HostPath: filepath.Join(dir, "containers/u2_app_456")}}}
+	dir := folder(t, "containers/u1_app_123/vgpu.cache", "containers/u2_app_456/vgpu.cache",
+		"containers/u3_app/of-another-plugin", "containers/file")
+	live := &pluginapi.ContainerAllocateResponse{Mounts: []*pluginapi.Mount{{HostPath: filepath.Join(dir,
+		"containers/u2_app_456")}}}
 	if err := (HAMiCore{Dir: dir}).Sweep([]*pluginapi.ContainerAllocateResponse{live}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,11 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// CheckpointFile is kubelet's own record, in the folder of the plugin sockets, of what it has allocated.
-// It writes the file by renaming, after each container and before it allocates for the next.
+// CheckpointFile is kubelet's record of its allocations, in the folder of the plugin sockets. Kubelet replaces the file
+// after each container and before it allocates for the next.
 const CheckpointFile = "kubelet_internal_checkpoint"
 
-// Entry is what kubelet has noted of one container: which ids of the resource it gave to it, and what the
-// plugin answered then.
+// Entry is a container in the checkpoint: its ids of the resource, and the plugin's answer for it.
 type Entry struct {
 	PodUID    string
 	Container string
@@ -41,17 +40,19 @@ type checkpoint struct {
 	Checksum *uint64
 }
 
-// ReadCheckpoint returns the entries of one resource. What is not in exactly the format that is known here
-// is an error: who holds which devices is not to be guessed. So is a missing file, which kubelet writes as
-// soon as a plugin has listed its devices.
+// ReadCheckpoint returns the entries of one resource. A file in any but the known format is an error, because a guess
+// could give a container another one's devices. So is a missing file: kubelet writes it once a plugin has listed its
+// devices.
 func ReadCheckpoint(path, resource string) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("kubelet's device checkpoint: %w (is --kubelet-dir kubelet's device-plugins folder?)", err)
+		return nil, fmt.Errorf("kubelet's device checkpoint: %w (is --kubelet-dir kubelet's device-plugins "+
+			"folder?)", err)
 	}
 	entries, err := parseCheckpoint(text, resource)
 	if err != nil {
-		return nil, fmt.Errorf("kubelet's device checkpoint %s is in an unknown format, written by a kubelet that this version was not made for: %w", path, err)
+		return nil, fmt.Errorf("kubelet's device checkpoint %s is in an unknown format: upgrade the plugin: %w", path,
+			err)
 	}
 	return entries, nil
 }

@@ -25,22 +25,27 @@ func TestReadCheckpoint(t *testing.T) {
 	}{
 		"as kubelet writes it": {
 			text: written,
-			want: []Entry{{PodUID: "u1", Container: "init", IDs: []string{"a", "b", "c"}, Response: &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"A": "b"}}}},
+			want: []Entry{{PodUID: "u1", Container: "init", IDs: []string{"a", "b", "c"},
+				Response: &pluginapi.ContainerAllocateResponse{Envs: map[string]string{"A": "b"}}}},
 		},
 		"nothing allocated": {text: `{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":1}`},
 		"before 1.20, ids without NUMA nodes": {
 			text: `{"Data":{"PodDeviceEntries":[{"PodUID":"u","ContainerName":"c","ResourceName":"nvidia.com/gpu","DeviceIDs":["a"],"AllocResp":""}],"RegisteredDevices":{}},"Checksum":1}`,
 			err:  "unknown format",
 		},
-		"a field of a later kubelet":         {text: strings.Replace(written, `"Checksum"`, `"Version":3,"Checksum"`, 1), err: "Version"},
-		"a field of a later kubelet's entry": {text: strings.Replace(written, `"PodUID":"u1",`, `"PodUID":"u1","Claim":"x",`, 1), err: "Claim"},
-		"no container name":                  {text: strings.Replace(written, `"ContainerName":"init",`, ``, 1), err: "entry 0 lacks"},
-		"no data":                            {text: `{"Checksum":1}`, err: "missing"},
-		"another file":                       {text: `{"policyName":"static"}`, err: "policyName"},
-		"an answer that is none":             {text: strings.Replace(written, "CgYKAUESAWI=", "/////w==", 1), err: "AllocResp of pod u1, container init"},
-		"cut short":                          {text: written[:100], err: "unexpected EOF"},
-		"two documents":                      {text: written + written, err: "after the end"},
-		"empty":                              {text: "", err: "EOF"},
+		"a field of a later kubelet": {text: strings.Replace(written, `"Checksum"`, `"Version":3,"Checksum"`,
+			1), err: "Version"},
+		"a field of a later kubelet's entry": {text: strings.Replace(written, `"PodUID":"u1",`,
+			`"PodUID":"u1","Claim":"x",`, 1), err: "Claim"},
+		"no container name": {text: strings.Replace(written, `"ContainerName":"init",`, ``, 1),
+			err: "entry 0 lacks"},
+		"no data":      {text: `{"Checksum":1}`, err: "missing"},
+		"another file": {text: `{"policyName":"static"}`, err: "policyName"},
+		"an answer that is none": {text: strings.Replace(written, "CgYKAUESAWI=", "/////w==", 1),
+			err: "AllocResp of pod u1, container init"},
+		"cut short":     {text: written[:100], err: "unexpected EOF"},
+		"two documents": {text: written + written, err: "after the end"},
+		"empty":         {text: "", err: "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), CheckpointFile)
@@ -57,7 +62,8 @@ func TestReadCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, got, cmpopts.IgnoreUnexported(pluginapi.ContainerAllocateResponse{})); diff != "" {
+			if diff := cmp.Diff(c.want, got,
+				cmpopts.IgnoreUnexported(pluginapi.ContainerAllocateResponse{})); diff != "" {
 				t.Errorf("entries (-want +got):\n%s", diff)
 			}
 		})

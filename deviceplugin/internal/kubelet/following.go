@@ -2,8 +2,8 @@ package kubelet
 
 import "sync"
 
-// Following tells whether kubelet follows the plugin's list: it allocates of nothing else, and rejects pods when
-// it does not. The zero value says that it does not. Its methods may be called from any goroutine.
+// Following is whether kubelet follows the plugin's list: kubelet allocates only from that list, and rejects pods
+// without it. The zero value is that it does not. Its methods may be called from any goroutine.
 type Following struct {
 	mu      sync.Mutex
 	streams int // a kubelet that is gone may still have one when its successor comes

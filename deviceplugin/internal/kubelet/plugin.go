@@ -1,5 +1,5 @@
-// Package kubelet speaks with kubelet: it registers the plugin and serves its calls (device plugin API
-// v1beta1), and reads what kubelet itself has noted of its allocations.
+// Package kubelet registers the plugin with kubelet, serves kubelet's calls (device plugin API v1beta1) and reads
+// kubelet's checkpoint.
 package kubelet
 
 import (
@@ -14,27 +14,31 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 )
 
-// Allocator decides about kubelet's requests, each for one container. Its errors end up in the pod's
-// events.
+// Allocator answers calls for one container each. Its errors end up in the pod's events.
 type Allocator interface {
 	// Preferred chooses size of the available ids, the must ones among them.
 	Preferred(ctx context.Context, available, must []string, size int) ([]string, error)
-	// Allocate says what a container gets that kubelet gives the ids to.
+	// Allocate returns what the container gets to which kubelet gives the ids.
 	Allocate(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error)
-	// PreStart refuses the start of a container that holds the ids.
+	// PreStart returns an error if the container with these ids must not start.
 	PreStart(ctx context.Context, ids []string) error
+}
+
+// Devices are the node's.
+type Devices interface {
+	// Get returns the devices, whether they are known yet, and a channel that is closed when they change.
+	Get() (devices []device.Device, known bool, changed <-chan struct{})
 }
 
 // Plugin answers kubelet's calls.
 type Plugin struct {
 	pluginapi.UnimplementedDevicePluginServer
-	// Devices returns the devices as they are now and a channel that is closed when they change.
-	Devices   func() (devices []device.Device, known bool, changed <-chan struct{})
+	Devices   Devices
 	Allocator Allocator
 	Following Following
 }
 
-// GetDevicePluginOptions asks kubelet for its optional calls.
+// GetDevicePluginOptions requests kubelet's optional calls.
 func (p *Plugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pluginapi.DevicePluginOptions, error) {
 	return options(), nil
 }
@@ -44,10 +48,12 @@ func options() *pluginapi.DevicePluginOptions {
 }
 
 // ListAndWatch sends the replicas now and whenever they change.
-func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse]) error {
+func (p *Plugin) ListAndWatch(
+	_ *pluginapi.Empty, stream grpc.ServerStreamingServer[pluginapi.ListAndWatchResponse],
+) error {
 	follows := false
 	for {
-		devices, known, changed := p.Devices()
+		devices, known, changed := p.Devices.Get()
 		if known {
 			if err := stream.Send(&pluginapi.ListAndWatchResponse{Devices: Replicas(devices)}); err != nil {
 				return err
@@ -67,23 +73,27 @@ func (p *Plugin) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreamingSer
 }
 
 // GetPreferredAllocation answers for each container of the request; kubelet asks for one at a time.
-func (p *Plugin) GetPreferredAllocation(ctx context.Context, r *pluginapi.PreferredAllocationRequest) (*pluginapi.PreferredAllocationResponse, error) {
+func (p *Plugin) GetPreferredAllocation(
+	ctx context.Context, r *pluginapi.PreferredAllocationRequest,
+) (*pluginapi.PreferredAllocationResponse, error) {
 	answer := &pluginapi.PreferredAllocationResponse{}
 	for _, c := range r.ContainerRequests {
 		ids, err := p.Allocator.Preferred(ctx, c.AvailableDeviceIDs, c.MustIncludeDeviceIDs, int(c.AllocationSize))
 		if err != nil {
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}
-		answer.ContainerResponses = append(answer.ContainerResponses, &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids})
+		one := &pluginapi.ContainerPreferredAllocationResponse{DeviceIDs: ids}
+		answer.ContainerResponses = append(answer.ContainerResponses, one)
 	}
 	return answer, nil
 }
 
-// Allocate answers for one container. Kubelet never asks for more in one call; for whom the second would
-// be could not be told, because kubelet notes nothing between them.
+// Allocate answers for one container. Kubelet never sends more in one call. It writes its checkpoint only after a call,
+// so that it would not be known which pod the second container belongs to.
 func (p *Plugin) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*pluginapi.AllocateResponse, error) {
 	if n := len(r.ContainerRequests); n != 1 {
-		return nil, status.Error(codes.InvalidArgument, fmt.Sprintf("Allocate for %d containers in one call, want 1", n))
+		return nil, status.Error(codes.InvalidArgument,
+			fmt.Sprintf("Allocate for %d containers in one call, want 1", n))
 	}
 	answer, err := p.Allocator.Allocate(ctx, r.ContainerRequests[0].DevicesIds)
 	if err != nil {
@@ -92,8 +102,10 @@ func (p *Plugin) Allocate(ctx context.Context, r *pluginapi.AllocateRequest) (*p
 	return &pluginapi.AllocateResponse{ContainerResponses: []*pluginapi.ContainerAllocateResponse{answer}}, nil
 }
 
-// PreStartContainer lets a container start, or says why not.
-func (p *Plugin) PreStartContainer(ctx context.Context, r *pluginapi.PreStartContainerRequest) (*pluginapi.PreStartContainerResponse, error) {
+// PreStartContainer lets a container start, or returns why not.
+func (p *Plugin) PreStartContainer(
+	ctx context.Context, r *pluginapi.PreStartContainerRequest,
+) (*pluginapi.PreStartContainerResponse, error) {
 	if err := p.Allocator.PreStart(ctx, r.DevicesIds); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}

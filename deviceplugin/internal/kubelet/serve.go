@@ -18,8 +18,7 @@ import (
 
 const (
 	kubeletSocket = "kubelet.sock"
-	// A kubelet whose socket is there but that does not answer yet is tried again after the first, then
-	// after twice as long each time.
+	// A kubelet that has a socket but does not answer yet is tried again, after twice as long each time.
 	tryAgain, tryAgainAtMost = 100 * time.Millisecond, 5 * time.Second
 	// registerTimeout bounds one call of Register.
 	registerTimeout = 5 * time.Second
@@ -27,19 +26,21 @@ const (
 	grace = 5 * time.Second
 )
 
+// Observer is called after every registration, with nil, and after every failed one, with the reason.
+type Observer interface{ Registered(error) }
+
 // Server keeps a plugin registered with kubelet.
 type Server struct {
 	Dir      string // kubelet's device-plugins folder
 	Socket   string // the plugin's socket in it, a name
 	Resource string
 	Plugin   pluginapi.DevicePluginServer
-	// Told is called after every registration, and with why one failed.
-	Told func(error)
+	Observer Observer
 
 	registered atomic.Bool
 }
 
-// Ready says why kubelet cannot call the plugin now, or nil.
+// Ready returns why kubelet cannot call the plugin now, or nil.
 func (s *Server) Ready() error {
 	if !s.registered.Load() {
 		return fmt.Errorf("not registered with kubelet at %s", filepath.Join(s.Dir, kubeletSocket))
@@ -47,9 +48,9 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Run serves and registers until ctx ends. A kubelet that restarts removes all plugins' sockets and then
-// makes its own anew. So what is looked at after every change in the folder is whether our socket is the
-// one we made and kubelet's the one we registered with; when not, both steps are done again at once.
+// Run serves and registers until ctx ends. A kubelet that restarts removes all plugins' sockets and then makes its own
+// anew. So after every change in the folder Run checks that its own socket is still there, and that kubelet's is the
+// one that it registered with. If not, it serves or registers again at once.
 func (s *Server) Run(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Server) session(ctx context.Context, watcher *fsnotify.Watcher) error {
 	if err != nil {
 		return fmt.Errorf("listening for kubelet: %w", err)
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // by then somebody else's may be there
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // a later plugin's socket may be there by then
 	ours := stat(path)
 	if ours == nil { // a kubelet that starts has removed it already
 		return listener.Close()
@@ -96,7 +97,7 @@ func (s *Server) session(ctx context.Context, watcher *fsnotify.Watcher) error {
 	defer stop(server)
 	defer end()
 
-	var with os.FileInfo // kubelet's socket that the plugin is registered with, nil for none
+	var with os.FileInfo // kubelet's socket at the last registration, nil for none
 	pause := tryAgain
 	for {
 		if !same(ours, stat(path)) {
@@ -108,13 +109,13 @@ func (s *Server) session(ctx context.Context, watcher *fsnotify.Watcher) error {
 			s.registered.Store(false)
 			if theirs != nil {
 				if err := s.register(ctx); err != nil {
-					s.Told(err)
+					s.Observer.Registered(err)
 					retry = time.After(pause)
 					pause = min(2*pause, tryAgainAtMost)
 				} else {
 					with, pause = theirs, tryAgain
 					s.registered.Store(true)
-					s.Told(nil)
+					s.Observer.Registered(nil)
 				}
 			}
 		}
@@ -130,11 +131,12 @@ func (s *Server) session(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 }
 
-// register tells kubelet of the plugin.
+// register registers the plugin with kubelet.
 func (s *Server) register(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, registerTimeout)
 	defer cancel()
-	connection, err := grpc.NewClient("unix://"+filepath.Join(s.Dir, kubeletSocket), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient("unix://"+filepath.Join(s.Dir, kubeletSocket),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("registering with kubelet: %w", err)
 	}
@@ -149,7 +151,7 @@ func (s *Server) register(ctx context.Context) error {
 	return nil
 }
 
-// until ends streams, of which kubelet's watch of the list would go on for ever, when ctx ends.
+// until ends streams when ctx ends: kubelet's watch of the list would go on for ever.
 func until(ctx context.Context) grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		both, cancel := context.WithCancel(stream.Context())
@@ -183,8 +185,7 @@ func stat(path string) os.FileInfo {
 	return info
 }
 
-// same reports whether two looks saw the same file. A socket made anew may get the inode of the old one,
-// but not its time.
+// same reports whether both are the same file. A new socket may get the inode of the old one, but not its time.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

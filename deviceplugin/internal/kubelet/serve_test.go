@@ -22,21 +22,30 @@ import (
 
 const resource = "nvidia.com/gpu"
 
-// nobody allocates nothing.
-type nobody struct{}
+// unable allocates nothing.
+type unable struct{}
 
-func (nobody) Preferred(context.Context, []string, []string, int) ([]string, error) {
-	return nil, errors.New("nobody")
+var errUnable = errors.New("unable")
+
+func (unable) Preferred(context.Context, []string, []string, int) ([]string, error) {
+	return nil, errUnable
 }
 
-func (nobody) Allocate(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
-	return nil, errors.New("nobody")
+func (unable) Allocate(context.Context, []string) (*pluginapi.ContainerAllocateResponse, error) {
+	return nil, errUnable
 }
 
-func (nobody) PreStart(context.Context, []string) error { return errors.New("nobody") }
+func (unable) PreStart(context.Context, []string) error { return errUnable }
 
-// start runs a plugin for the length of a test.
-func start(t *testing.T, devices ...device.Device) (dir string, current *inventory.Current, server *kubelet.Server) {
+// silent observes registrations.
+type silent struct{}
+
+func (silent) Registered(error) {}
+
+// start runs a plugin for the length of a test. end ends it earlier.
+func start(
+	t *testing.T, allocator kubelet.Allocator, devices ...device.Device,
+) (dir string, current *inventory.Current, server *kubelet.Server, end func()) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kubelet") // a socket's path is short
 	if err != nil {
@@ -45,8 +54,8 @@ func start(t *testing.T, devices ...device.Device) (dir string, current *invento
 	current = &inventory.Current{}
 	current.Set(devices)
 	server = &kubelet.Server{
-		Dir: dir, Socket: "phasegpu.sock", Resource: resource, Told: func(error) {},
-		Plugin: &kubelet.Plugin{Devices: current.Get, Allocator: nobody{}},
+		Dir: dir, Socket: "phasegpu.sock", Resource: resource, Observer: silent{},
+		Plugin: &kubelet.Plugin{Devices: current, Allocator: allocator},
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -61,7 +70,7 @@ func start(t *testing.T, devices ...device.Device) (dir string, current *invento
 		}
 		_ = os.RemoveAll(dir)
 	})
-	return dir, current, server
+	return dir, current, server, end
 }
 
 func newKubelet(t *testing.T, dir string) *fakekubelet.Kubelet {
@@ -75,13 +84,14 @@ func newKubelet(t *testing.T, dir string) *fakekubelet.Kubelet {
 }
 
 func gpu(uuid string, replicas int64) device.Device {
-	return device.Device{UUID: uuid, Family: "NVIDIA", Capacity: device.Amount{Slots: replicas, MemoryMiB: 1000, Cores: 100}, Healthy: true}
+	return device.Device{UUID: uuid, Family: "NVIDIA", Capacity: device.Amount{Slots: replicas, MemoryMiB: 1000,
+		Cores: 100}, Healthy: true}
 }
 
 func TestHealthAndNumberOfDevicesFollowTheInventory(t *testing.T) {
 	mig := gpu("G2", 2)
-	mig.Mode = device.MIG // case 39
-	dir, current, _ := start(t, gpu("G0", 2), gpu("G1", 1), mig)
+	mig.Mode = device.MIG
+	dir, current, _, _ := start(t, unable{}, gpu("G0", 2), gpu("G1", 1), mig)
 	k := newKubelet(t, dir)
 	want := []string{"G0::0 Healthy", "G0::1 Healthy", "G1::0 Healthy"}
 	await.Until(t, "the list", func() bool { return slices.Equal(k.Devices(), want) })
@@ -96,21 +106,24 @@ func TestHealthAndNumberOfDevicesFollowTheInventory(t *testing.T) {
 	}
 }
 
-// Case 37: a kubelet that restarts must find the plugin at once.
+// A kubelet that restarts finds the plugin at once.
 func TestRegistersAgainWithARestartedKubelet(t *testing.T) {
-	dir, _, server := start(t, gpu("G0", 1))
+	dir, _, server, _ := start(t, unable{}, gpu("G0", 1))
 	if server.Ready() == nil {
 		t.Error("ready without a kubelet")
 	}
 	for range 5 {
 		k := newKubelet(t, dir)
-		await.Until(t, "the registration", func() bool { return k.Registrations() == 1 && len(k.Devices()) == 1 && server.Ready() == nil })
+		await.Until(t, "the registration", func() bool {
+			return k.Registrations() == 1 && len(k.Devices()) == 1 &&
+				server.Ready() == nil
+		})
 		k.Stop()
 	}
 }
 
 func TestServesAgainWhenItsSocketIsGone(t *testing.T) {
-	dir, _, _ := start(t, gpu("G0", 1))
+	dir, _, _, _ := start(t, unable{}, gpu("G0", 1))
 	k := newKubelet(t, dir)
 	await.Until(t, "the registration", func() bool { return k.Registrations() == 1 })
 	if err := os.Remove(filepath.Join(dir, "phasegpu.sock")); err != nil {
@@ -137,9 +150,9 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// slow answers when it is let.
+// slow waits before it answers.
 type slow struct {
-	nobody
+	unable
 	called, answer chan struct{}
 }
 
@@ -149,31 +162,23 @@ func (s slow) PreStart(context.Context, []string) error {
 	return nil
 }
 
-// A plugin that is told to end answers what kubelet has asked; kubelet's watch of the list is cut off.
+// A plugin that ends still answers the calls under way; kubelet's watch of the list is cut off.
 func TestEndsWithTheCallsUnderWayAnswered(t *testing.T) {
-	dir, err := os.MkdirTemp("", "kubelet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	current := &inventory.Current{}
-	current.Set([]device.Device{gpu("G0", 1)})
 	s := slow{called: make(chan struct{}), answer: make(chan struct{})}
-	server := &kubelet.Server{Dir: dir, Socket: "phasegpu.sock", Resource: resource, Told: func(error) {}, Plugin: &kubelet.Plugin{Devices: current.Get, Allocator: s}}
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
+	dir, _, _, end := start(t, s, gpu("G0", 1))
 	k := newKubelet(t, dir)
 	await.Until(t, "the list", func() bool { return len(k.Devices()) == 1 })
 
-	connection, err := grpc.NewClient("unix://"+filepath.Join(dir, "phasegpu.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := grpc.NewClient("unix://"+filepath.Join(dir, "phasegpu.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer connection.Close()
 	answered := make(chan error, 1)
 	go func() {
-		_, err := pluginapi.NewDevicePluginClient(connection).PreStartContainer(t.Context(), &pluginapi.PreStartContainerRequest{})
+		_, err := pluginapi.NewDevicePluginClient(connection).PreStartContainer(t.Context(),
+			&pluginapi.PreStartContainerRequest{})
 		answered <- err
 	}()
 	<-s.called
@@ -182,8 +187,5 @@ func TestEndsWithTheCallsUnderWayAnswered(t *testing.T) {
 	close(s.answer)
 	if err := <-answered; err != nil {
 		t.Errorf("the call under way: %v", err)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("Run: %v", err)
 	}
 }

@@ -17,12 +17,11 @@ import (
 
 const mebibyte = 1 << 20
 
-// pciDevices is where Linux tells of the NUMA node of a PCI device.
+// pciDevices is where Linux shows the NUMA node of a PCI device.
 const pciDevices = "/sys/bus/pci/devices"
 
-// look asks NVML for all cards. before is what it last said: a card that does not answer keeps the place and
-// the description it had there, unhealthy; if it has none, it is left out. The error joins all cards that do
-// not answer, beside the cards; without any cards it is about all of them.
+// look asks NVML for all cards. A card that does not answer stays as it is in before, the last result, but unhealthy;
+// it is left out if it is not there. The error joins those of all cards. If NVML fails as a whole, there are no cards.
 func look(lib nvml.Interface, before []inventory.Card, pci string) ([]inventory.Card, error) {
 	count, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -88,8 +87,8 @@ func address(at nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", at.Domain, at.Bus, at.Device)
 }
 
-// numaNode reads the NUMA node of a PCI device: -1 when Linux knows of none, as on a machine with a single
-// one, or does not show the device, as in some virtual machines.
+// numaNode reads the NUMA node of a PCI device. It is -1 if Linux has none, as on a machine with a single NUMA node, or
+// does not show the device, as in some virtual machines.
 func numaNode(pci, address string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(pci, address, "numa_node"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,7 +1,6 @@
 // Package nvml finds the node's cards through NVIDIA's management library and follows their health.
 //
-// The library is C and loaded at run time, so a binary that is built without cgo has none; it can serve a
-// declared inventory only.
+// The library is C and loaded at run time. A binary without cgo cannot use it and needs a declared inventory.
 package nvml
 
 import (
@@ -10,19 +9,24 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/inventory"
 )
 
-// ApplicationXIDs are the errors (XIDs, in NVIDIA's list of them) that a faulty program causes on a card
-// that is well: 13 graphics engine exception, 31 memory page fault, 43 channel stopped, 45 channel removed,
-// 68 video processor exception, 109 context switch timeout.
+// ApplicationXIDs are the errors (XIDs, in NVIDIA's list of them) that a faulty program causes on a healthy card: 13
+// graphics engine exception, 31 memory page fault, 43 channel stopped, 45 channel removed, 68 video processor
+// exception, 109 context switch timeout.
 func ApplicationXIDs() []uint64 { return []uint64{13, 31, 43, 45, 68, 109} }
 
-// Options is how cards are followed.
+// Observer is what watches the cards.
+type Observer interface {
+	inventory.Observer // takes all cards at the start and after every look at them
+	// XID is an error that a card reported; a fatal one makes the card unhealthy.
+	XID(uuid string, xid uint64, fatal bool)
+}
+
+// Options configure Watch.
 type Options struct {
 	IgnoredXIDs  []uint64
-	RecoverAfter time.Duration // how long after its last fatal XID a card that answers is taken for well
-	ProbeEvery   time.Duration // how often all cards are asked
-	// Read is told of all cards at the start and after every look at them.
-	Read func([]inventory.Card) error
-	// Told is told of XIDs, by card and whether they condemn it, and of what went wrong.
-	XID  func(uuid string, xid uint64, fatal bool)
-	Told func(error)
+	RecoverAfter time.Duration // time after its last fatal XID until a card that answers is healthy again
+	ProbeEvery   time.Duration // time between two looks at all cards
+	Observer
 }
+
+func (o *Options) problem(err error) { o.Problem("nvml", err) }

@@ -67,7 +67,8 @@ func TestLook(t *testing.T) {
 				if i == 7 {
 					numa = -1
 				}
-				want = append(want, inventory.Card{UUID: d.UUID, Index: i, Model: c.model, MemoryMiB: c.memoryMiB, NUMA: numa, Healthy: true, MIG: i == 3})
+				want = append(want, inventory.Card{UUID: d.UUID, Index: i, Model: c.model, MemoryMiB: c.memoryMiB,
+					NUMA: numa, Healthy: true, MIG: i == 3})
 			}
 			card(c.server, 3).MigMode = nvml.DEVICE_MIG_ENABLE
 			got, err := look(c.server, nil, sysfs(t, nodes))
@@ -168,13 +169,7 @@ func watched(t *testing.T, o Options) *fixture {
 			},
 		}, nvml.SUCCESS
 	}
-	o.Read = func(cards []inventory.Card) error { f.mu.Lock(); defer f.mu.Unlock(); f.cards = cards; return nil }
-	o.XID = func(uuid string, code uint64, fatal bool) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.xids = append(f.xids, fmt.Sprintf("%d %t", code, fatal))
-	}
-	o.Told = func(err error) { f.mu.Lock(); defer f.mu.Unlock(); f.errs = append(f.errs, err) }
+	o.Observer = f
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- watch(ctx, f.server, t.TempDir(), o) }()
@@ -188,6 +183,28 @@ func watched(t *testing.T, o Options) *fixture {
 	return f
 }
 
+// Cards implements Observer.
+func (f *fixture) Cards(cards []inventory.Card) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cards = cards
+	return nil
+}
+
+// XID implements Observer.
+func (f *fixture) XID(_ string, code uint64, fatal bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.xids = append(f.xids, fmt.Sprintf("%d %t", code, fatal))
+}
+
+// Problem implements Observer.
+func (f *fixture) Problem(_ string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.errs = append(f.errs, err)
+}
+
 func (f *fixture) eventually(what string, holds func() bool) {
 	f.t.Helper()
 	await.Until(f.t, what, func() bool {
@@ -199,7 +216,23 @@ func (f *fixture) eventually(what string, holds func() bool) {
 
 // xid has a card report an XID.
 func (f *fixture) xid(index int, code uint64) {
-	f.events <- nvml.EventData{Device: f.server.Devices[index], EventType: nvml.EventTypeXidCriticalError, EventData: code}
+	f.events <- nvml.EventData{Device: f.server.Devices[index], EventType: nvml.EventTypeXidCriticalError,
+		EventData: code}
+}
+
+func (f *fixture) becomesSick(index int) {
+	f.t.Helper()
+	f.eventually("a sick card", func() bool { return slices.Equal(f.sick(), []int{index}) })
+}
+
+// healthy checks that no card is unhealthy.
+func (f *fixture) healthy(after string) {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if sick := f.sick(); sick != nil {
+		f.t.Errorf("cards %v are unhealthy after %s", sick, after)
+	}
 }
 
 // sick returns the indices of the unhealthy cards; the caller has the lock.
@@ -213,21 +246,16 @@ func (f *fixture) sick() []int {
 	return indices
 }
 
-// Case 38.
+// An XID that a program causes leaves the card healthy; a fatal one does not.
 func TestXIDs(t *testing.T) {
 	f := watched(t, Options{IgnoredXIDs: ApplicationXIDs(), RecoverAfter: time.Hour, ProbeEvery: time.Hour})
 	for _, code := range ApplicationXIDs() {
 		f.xid(0, code)
 	}
 	f.eventually("all XIDs", func() bool { return len(f.xids) == len(ApplicationXIDs()) })
-	f.mu.Lock()
-	sick := f.sick()
-	f.mu.Unlock()
-	if sick != nil {
-		t.Errorf("cards %v are condemned by what a program did", sick)
-	}
+	f.healthy("an XID of a program")
 	f.xid(3, 79)
-	f.eventually("a sick card", func() bool { return slices.Equal(f.sick(), []int{3}) })
+	f.becomesSick(3)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if last := f.xids[len(f.xids)-1]; last != "79 true" {
@@ -238,7 +266,7 @@ func TestXIDs(t *testing.T) {
 func TestCardRecovers(t *testing.T) {
 	f := watched(t, Options{RecoverAfter: 200 * time.Millisecond, ProbeEvery: 10 * time.Millisecond})
 	f.xid(3, 79)
-	f.eventually("a sick card", func() bool { return slices.Equal(f.sick(), []int{3}) })
+	f.becomesSick(3)
 	f.eventually("its recovery", func() bool { return f.sick() == nil })
 }
 
@@ -249,10 +277,10 @@ func TestLostCardComesBackAndIsHeardAgain(t *testing.T) {
 	f.lost.Store(false)
 	f.eventually("its return, with events", func() bool { return f.sick() == nil && f.sets == 3 })
 	f.xid(5, 79)
-	f.eventually("a sick card", func() bool { return slices.Equal(f.sick(), []int{5}) })
+	f.becomesSick(5)
 }
 
-// Case 38: an error of the stream is not one of a card.
+// An error of the event stream is not an error of a card.
 func TestStreamBreaks(t *testing.T) {
 	f := watched(t, Options{RecoverAfter: time.Hour, ProbeEvery: 10 * time.Millisecond})
 	f.breaks <- nvml.ERROR_UNKNOWN
@@ -264,14 +292,9 @@ func TestStreamBreaks(t *testing.T) {
 		t.Errorf("told of %v", err)
 	}
 	f.eventually("a new stream", func() bool { return f.sets == 2 })
-	f.mu.Lock()
-	sick := f.sick()
-	f.mu.Unlock()
-	if sick != nil {
-		t.Errorf("cards %v are condemned by a broken stream", sick)
-	}
+	f.healthy("a broken stream")
 	f.xid(1, 79)
-	f.eventually("a sick card", func() bool { return slices.Equal(f.sick(), []int{1}) })
+	f.becomesSick(1)
 }
 
 func TestWithoutDriver(t *testing.T) {

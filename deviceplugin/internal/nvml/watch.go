@@ -24,7 +24,9 @@ const (
 func Watch(ctx context.Context, o Options) error {
 	lib := nvml.New()
 	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return fmt.Errorf("NVML cannot be started: %w: this node has no NVIDIA driver, or the container does not see it (declare cards without one with --inventory-file)", ret)
+		return fmt.Errorf("NVML cannot be started: %w: this node has no NVIDIA driver, or the container does not see "+
+			"it "+
+			"(declare cards without a driver with --inventory-file)", ret)
 	}
 	defer lib.Shutdown()
 	return watch(ctx, lib, pciDevices, o)
@@ -36,23 +38,23 @@ type xid struct {
 	code uint64
 }
 
-// watch looks at the cards at every probe and after every fatal XID. What a card is then said to be follows
-// from whether it answers and when it last reported a fatal XID; whether events come is another matter.
+// watch looks at the cards at every probe and after every fatal XID. A card's health follows from whether it answers
+// and when it last reported a fatal XID, not from whether events come.
 func watch(ctx context.Context, lib nvml.Interface, pci string, o Options) error {
 	cards, err := look(lib, nil, pci)
 	if cards == nil {
 		return err
 	}
 	if err != nil {
-		o.Told(err)
+		o.problem(err)
 	}
-	if err := o.Read(cards); err != nil {
+	if err := o.Cards(cards); err != nil {
 		return err
 	}
 	events := make(chan xid)
 	fatal := map[string]time.Time{} // by UUID: its last fatal XID
 	// listening ends and begins again with the cards that answer: one that was reset must be registered anew.
-	listening := listen(ctx, lib, answering(cards), events, o.Told)
+	listening := listen(ctx, lib, answering(cards), events, o.problem)
 	defer func() { listening.end() }()
 	probe := time.NewTicker(o.ProbeEvery)
 	defer probe.Stop()
@@ -71,18 +73,18 @@ func watch(ctx context.Context, lib nvml.Interface, pci string, o Options) error
 		}
 		now, err := look(lib, cards, pci)
 		if err != nil {
-			o.Told(err)
+			o.problem(err)
 		}
 		if now == nil {
-			continue // NVML says nothing of any card: that is not that there are none
+			continue // NVML failed as a whole, which does not mean that there are no cards
 		}
 		if !slices.Equal(answering(cards), answering(now)) {
 			listening.end()
-			listening = listen(ctx, lib, answering(now), events, o.Told)
+			listening = listen(ctx, lib, answering(now), events, o.problem)
 		}
 		cards = now
-		if err := o.Read(judge(cards, fatal, o.RecoverAfter)); err != nil {
-			o.Told(err)
+		if err := o.Cards(judge(cards, fatal, o.RecoverAfter)); err != nil {
+			o.problem(err)
 		}
 	}
 }
@@ -109,7 +111,7 @@ func answering(cards []inventory.Card) []string {
 	return uuids
 }
 
-// listener is a goroutine that hears events.
+// listener is a goroutine that receives events.
 type listener struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -121,19 +123,18 @@ func (l listener) end() {
 	<-l.done
 }
 
-// listen sends the XIDs of the cards to events. A stream that breaks is told of and made anew, again and
-// again: the cards are none the worse for it.
-func listen(ctx context.Context, lib nvml.Interface, uuids []string, events chan<- xid, told func(error)) listener {
+// listen sends the cards' XIDs to events. A broken stream is a problem and is made anew; the cards stay as they are.
+func listen(ctx context.Context, lib nvml.Interface, uuids []string, events chan<- xid, problem func(error)) listener {
 	ctx, cancel := context.WithCancel(ctx)
 	l := listener{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		for ctx.Err() == nil {
-			err := stream(ctx, lib, uuids, events, told)
+			err := stream(ctx, lib, uuids, events, problem)
 			if err == nil {
 				return
 			}
-			told(fmt.Errorf("XIDs are not heard for a while: %w", err))
+			problem(fmt.Errorf("XIDs are lost for a while: %w", err))
 			select {
 			case <-ctx.Done():
 			case <-time.After(listenAgain):
@@ -143,8 +144,8 @@ func listen(ctx context.Context, lib nvml.Interface, uuids []string, events chan
 	return l
 }
 
-// stream hears events until ctx ends or the stream breaks.
-func stream(ctx context.Context, lib nvml.Interface, uuids []string, events chan<- xid, told func(error)) error {
+// stream receives events until ctx ends or the stream breaks.
+func stream(ctx context.Context, lib nvml.Interface, uuids []string, events chan<- xid, problem func(error)) error {
 	set, ret := lib.EventSetCreate()
 	if ret != nvml.SUCCESS {
 		return fmt.Errorf("NVML: event set: %w", ret)
@@ -159,7 +160,7 @@ func stream(ctx context.Context, lib nvml.Interface, uuids []string, events chan
 		if ret == nvml.SUCCESS {
 			registered++
 		} else {
-			told(fmt.Errorf("NVML: XIDs of card %s are not reported: %w", uuid, ret))
+			problem(fmt.Errorf("NVML: XIDs of card %s are not reported: %w", uuid, ret))
 		}
 	}
 	if registered == 0 {
@@ -179,8 +180,8 @@ func stream(ctx context.Context, lib nvml.Interface, uuids []string, events chan
 		}
 		uuid, ret := event.Device.GetUUID()
 		if ret != nvml.SUCCESS {
-			// A card that does not even say who it is does not answer the next probe either.
-			told(fmt.Errorf("NVML: XID %d of a card that does not tell its UUID: %w", event.EventData, ret))
+			// A card that does not give its UUID will not answer the next probe either.
+			problem(fmt.Errorf("NVML: XID %d of a card that does not give its UUID: %w", event.EventData, ret))
 			continue
 		}
 		select {

@@ -7,7 +7,8 @@ import (
 	"errors"
 )
 
-// Watch fails: there is no NVML in this binary.
+// Watch fails: this binary has no NVML.
 func Watch(context.Context, Options) error {
-	return errors.New("this binary is built without cgo, so it has no NVML: declare the cards with --inventory-file, or build it with CGO_ENABLED=1")
+	return errors.New("this binary is built without cgo, so it has no NVML: declare the cards with --inventory-file, " +
+		"or build it with CGO_ENABLED=1")
 }

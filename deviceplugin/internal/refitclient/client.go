@@ -1,4 +1,4 @@
-// Package refitclient asks the refit service to let a container's record follow kubelet's Topology Manager.
+// Package refitclient calls the refit service.
 package refitclient
 
 import (
@@ -23,21 +23,21 @@ const (
 	maxMessage = 1 << 10 // bytes of a refusal's sentence: it ends up in the pod's status
 )
 
-// Client asks one service. It holds nothing between calls: the token is renewed and the CA replaced while
-// the plugin runs, so both files are read at each.
+// Client calls one service. It reads the token and the CA at every call, because both change while the plugin runs.
 type Client struct {
 	URL       string // https://host or https://host:port
 	CAFile    string // PEM: who signed the service's certificate
 	TokenFile string // of the plugin's service account, for refit.Audience
 }
 
-// Check says what is wrong with the client, without reading its files.
+// Check reports what is wrong with the client, without reading its files.
 func (c *Client) Check() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
 		return err
-	case u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+	case u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.Fragment != "":
 		return fmt.Errorf("%q is not of the form https://host:port", c.URL)
 	case c.CAFile == "" || c.TokenFile == "":
 		return errors.New("a CA file and a token file are needed")
@@ -45,7 +45,7 @@ func (c *Client) Check() error {
 	return nil
 }
 
-// Failure is why the service has neither answered nor refused.
+// Failure is why there is neither an answer nor a refusal.
 type Failure struct {
 	Kind Kind
 	err  error
@@ -59,8 +59,8 @@ const (
 	Credentials Kind = "Credentials" // the CA or token file
 	Unreachable Kind = "Unreachable"
 	Certificate Kind = "Certificate" // the service's is not one that the CA signed for its name
-	Timeout     Kind = "Timeout"     // the service may have carried out what it was asked for
-	BadAnswer   Kind = "BadAnswer"   // no answer of a refit service
+	Timeout     Kind = "Timeout"     // the service may have carried out the request
+	BadAnswer   Kind = "BadAnswer"   // not from a refit service
 )
 
 // Error says what failed.
@@ -69,17 +69,14 @@ func (f *Failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.err }
 
-// Ask asks once, and waits for at most refit.Budget. The error is a *refit.Refusal or a *Failure. After a
-// failure nobody knows whether the record was changed.
+// Ask sends one request and waits for at most refit.Budget. The error is a *refit.Refusal or a *Failure. After a
+// failure it is not known whether the record changed.
 func (c *Client) Ask(ctx context.Context, question *refit.Request) (*refit.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, refit.Budget)
 	defer cancel()
-	request, err := c.request(ctx, question)
-	if err != nil {
-		return nil, &Failure{Credentials, fmt.Errorf("refit service: %w", err)}
-	}
+	request, requestErr := c.request(ctx, question)
 	client, err := c.http()
-	if err != nil {
+	if err := errors.Join(requestErr, err); err != nil {
 		return nil, &Failure{Credentials, fmt.Errorf("refit service: %w", err)}
 	}
 	response, err := client.Do(request)
@@ -103,7 +100,8 @@ func (c *Client) request(ctx context.Context, question *refit.Request) (*http.Re
 	if err != nil {
 		return nil, fmt.Errorf("token (--refit-token): %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+refit.Path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.URL, "/")+refit.Path,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +126,7 @@ func (c *Client) http() (*http.Client, error) {
 			DisableKeepAlives:      true,
 			MaxResponseHeaderBytes: maxAnswer,
 		},
-		// The token is for this service and nobody it points to.
+		// The token is for this service only.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
@@ -144,32 +142,27 @@ func failed(ctx context.Context, err error) *Failure {
 	return &Failure{kind, fmt.Errorf("refit service: %w", err)}
 }
 
-// read reads an answer or a refusal.
+// read returns a response's answer or refusal.
 func read(status int, body []byte) (*refit.Answer, error) {
 	bad := func(format string, arguments ...any) error {
-		return &Failure{BadAnswer, fmt.Errorf("the refit service's answer, HTTP status %d: "+format, append([]any{status}, arguments...)...)}
+		return &Failure{BadAnswer, fmt.Errorf("the refit service's answer, HTTP status %d: "+format,
+			append([]any{status}, arguments...)...)}
 	}
 	if len(body) > maxAnswer {
 		return nil, bad("it is longer than %d bytes", maxAnswer)
 	}
-	if status == http.StatusOK {
-		var answer refit.Answer
-		if err := json.Unmarshal(body, &answer); err != nil {
-			return nil, bad("%w", err)
-		}
-		if len(answer.Devices) == 0 {
-			return nil, bad("it names no devices")
-		}
-		return &answer, nil
-	}
-	var refusal refit.Refusal
-	if err := json.Unmarshal(body, &refusal); err != nil {
+	var r refit.Response
+	err := json.Unmarshal(body, &r)
+	switch {
+	case err != nil:
 		return nil, bad("%w", err)
-	}
-	if refusal.Reason == "" || refusal.Reason.Fact().Reason != refusal.Reason {
+	case status == http.StatusOK && (r.Answer == nil || len(r.Devices) == 0):
+		return nil, bad("it names no devices")
+	case status == http.StatusOK:
+		return r.Answer, nil
+	case r.Refusal == nil || r.Reason.Fact().Reason != r.Reason:
 		return nil, bad("it has no reason that this version knows")
 	}
-	refusal.Message = refusal.Message[:min(len(refusal.Message), maxMessage)]
-	refusal.Message = strings.ToValidUTF8(refusal.Message, "")
-	return nil, &refusal
+	r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), maxMessage)], "")
+	return nil, r.Refusal
 }

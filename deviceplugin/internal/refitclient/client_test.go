@@ -2,16 +2,11 @@ package refitclient_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
 	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,7 +33,8 @@ func serve(t *testing.T, handler http.HandlerFunc) *refitclient.Client {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	c := &refitclient.Client{URL: s.URL + "/", CAFile: filepath.Join(t.TempDir(), "ca.crt"), TokenFile: filepath.Join(t.TempDir(), "token")}
+	c := &refitclient.Client{URL: s.URL + "/", CAFile: filepath.Join(t.TempDir(), "ca.crt"),
+		TokenFile: filepath.Join(t.TempDir(), "token")}
 	put(t, c.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	put(t, c.TokenFile, "one\n")
 	return c
@@ -51,7 +47,20 @@ func put(t *testing.T, path, content string) {
 	}
 }
 
-// The question goes where it should as it should, with the token that is in the file at the time.
+// other is the certificate of a CA that signed nothing here (valid until 2126).
+const other = `-----BEGIN CERTIFICATE-----
+MIIBcDCCARWgAwIBAgIUd9pSjnkydbLs3lesnNr9yW1J3R0wCgYIKoZIzj0EAwIw
+DDEKMAgGA1UEAwwBeDAgFw0yNjExMzAyMjMyMzFaGA8yMTI2MTEwNjIyMzIzMVow
+DDEKMAgGA1UEAwwBeDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABK+WHC8gOyOR
+f1d9vd1nJ4y4QsfeQtCjvh4gZ8X1FB7YEQyeQOoWKFTgwxMz5rOIuk0OJSfn17Mv
+MOZOY3WratWjUzBRMB0GA1UdDgQWBBTfQ4DQmVmxKkV21sGqralxbVvOaTAfBgNV
+HSMEGDAWgBTfQ4DQmVmxKkV21sGqralxbVvOaTAPBgNVHRMBAf8EBTADAQH/MAoG
+CCqGSM49BAMCA0kAMEYCIQDQcx7mBwfXfbwY/zO4+sQBF4setm2HIUatRK72jj/2
+uwIhAIJg1M2B3KLzi4v39LirOx4wYG5qBqAS5jqudKjRA40d
+-----END CERTIFICATE-----
+`
+
+// The request goes where it should as it should, with the token that is in the file at the time.
 func TestAsk(t *testing.T) {
 	var seen []string
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +92,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What is no answer of a refit service is a failure of a kind that metrics can count; a refusal is none.
+// What no refit service answers is a failure of a kind that metrics can count. A refusal is not a failure.
 func TestFailures(t *testing.T) {
 	says := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +100,10 @@ func TestFailures(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}
 	}
-	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the token went elsewhere") }))
+	elsewhere := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("the token went elsewhere")
+	}))
 	defer elsewhere.Close()
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
@@ -100,21 +112,37 @@ func TestFailures(t *testing.T) {
 		refusal refit.Reason
 		says    string
 	}{
-		"a refusal":          {handler: says(422, `{"reason":"NoMemory","message":"G1 is full"}`), refusal: refit.NoMemory, says: "G1 is full (NoMemory)"},
-		"a long refusal":     {handler: says(422, `{"reason":"NoMemory","message":"`+strings.Repeat("ü", 5000)+`"}`), refusal: refit.NoMemory, says: strings.Repeat("ü", 512) + " (NoMemory)"},
-		"an unknown reason":  {handler: says(422, `{"reason":"Mood","message":"no"}`), kind: refitclient.BadAnswer, says: "HTTP status 422: it has no reason"},
-		"another server":     {handler: says(404, "404 page not found"), kind: refitclient.BadAnswer, says: "HTTP status 404"},
+		"a refusal": {handler: says(422, `{"reason":"NoMemory","message":"G1 is full"}`),
+			refusal: refit.NoMemory, says: "G1 is full (NoMemory)"},
+		"a long refusal": {handler: says(422, `{"reason":"NoMemory","message":"`+strings.Repeat("ü", 5000)+`"}`),
+			refusal: refit.NoMemory, says: strings.Repeat("ü", 512) + " (NoMemory)"},
+		"an unknown reason": {handler: says(422, `{"reason":"Mood","message":"no"}`), kind: refitclient.BadAnswer,
+			says: "HTTP status 422: it has no reason"},
+		"another server": {handler: says(404, "404 page not found"), kind: refitclient.BadAnswer,
+			says: "HTTP status 404"},
 		"success of nothing": {handler: says(200, "{}"), kind: refitclient.BadAnswer, says: "names no devices"},
-		"half an answer":     {handler: says(200, `{"devices":["G`), kind: refitclient.BadAnswer, says: "HTTP status 200"},
-		"an endless answer":  {handler: says(200, `{"devices":["`+strings.Repeat("x", 1<<20)), kind: refitclient.BadAnswer, says: "longer than 65536 bytes"},
-		"a redirect":         {handler: http.RedirectHandler(elsewhere.URL, http.StatusPermanentRedirect).ServeHTTP, kind: refitclient.BadAnswer, says: "HTTP status 308"},
-		"no token":           {spoil: func(c *refitclient.Client) { c.TokenFile += "x" }, kind: refitclient.Credentials, says: "--refit-token"},
-		"no CA":              {spoil: func(c *refitclient.Client) { c.CAFile += "x" }, kind: refitclient.Credentials, says: "--refit-ca"},
-		"an empty CA":        {spoil: func(c *refitclient.Client) { put(t, c.CAFile, "") }, kind: refitclient.Credentials, says: "no certificate in PEM"},
-		"another CA":         {spoil: func(c *refitclient.Client) { put(t, c.CAFile, authority(t)) }, kind: refitclient.Certificate, says: "unknown authority"},
-		"another name":       {spoil: func(c *refitclient.Client) { c.URL = strings.Replace(c.URL, "127.0.0.1", "localhost", 1) }, kind: refitclient.Certificate, says: "not localhost"},
-		"nobody listens":     {spoil: func(c *refitclient.Client) { c.URL = "https://127.0.0.1:1" }, kind: refitclient.Unreachable, says: "connection refused"},
-		"hung up":            {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, kind: refitclient.Unreachable, says: "EOF"},
+		"half an answer": {handler: says(200, `{"devices":["G`), kind: refitclient.BadAnswer,
+			says: "HTTP status 200"},
+		"an endless answer": {handler: says(200, `{"devices":["`+strings.Repeat("x", 1<<20)),
+			kind: refitclient.BadAnswer, says: "longer than 65536 bytes"},
+		"a redirect": {handler: http.RedirectHandler(elsewhere.URL, http.StatusPermanentRedirect).ServeHTTP,
+			kind: refitclient.BadAnswer, says: "HTTP status 308"},
+		"no token": {spoil: func(c *refitclient.Client) { c.TokenFile += "x" }, kind: refitclient.Credentials,
+			says: "--refit-token"},
+		"no CA": {spoil: func(c *refitclient.Client) { c.CAFile += "x" }, kind: refitclient.Credentials,
+			says: "--refit-ca"},
+		"an empty CA": {spoil: func(c *refitclient.Client) { put(t, c.CAFile, "") },
+			kind: refitclient.Credentials, says: "no certificate in PEM"},
+		"another CA": {spoil: func(c *refitclient.Client) { put(t, c.CAFile, other) },
+			kind: refitclient.Certificate, says: "unknown authority"},
+		"another name": {spoil: func(c *refitclient.Client) {
+			c.URL = strings.Replace(c.URL, "127.0.0.1",
+				"localhost", 1)
+		}, kind: refitclient.Certificate, says: "not localhost"},
+		"nobody listens": {spoil: func(c *refitclient.Client) { c.URL = "https://127.0.0.1:1" },
+			kind: refitclient.Unreachable, says: "connection refused"},
+		"hung up": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			kind: refitclient.Unreachable, says: "EOF"},
 		"hung up in the body": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "9")
 			_, _ = io.WriteString(w, "{")
@@ -144,8 +172,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A service that answers nothing, or trickles, costs the budget and no more; one whose caller goes away
-// costs nothing.
+// A service that answers nothing, or trickles, costs the budget and no more. A caller that goes away waits for nothing.
 func TestBudget(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"silent": func(_ http.ResponseWriter, r *http.Request) {
@@ -169,7 +196,8 @@ func TestBudget(t *testing.T) {
 			start := time.Now()
 			_, err := c.Ask(t.Context(), question)
 			took := time.Since(start)
-			if f := (*refitclient.Failure)(nil); !errors.As(err, &f) || f.Kind != refitclient.Timeout || took < refit.Budget || took > refit.Budget+3*time.Second {
+			if f := (*refitclient.Failure)(nil); !errors.As(err, &f) || f.Kind != refitclient.Timeout ||
+				took < refit.Budget || took > refit.Budget+3*time.Second {
 				t.Errorf("error %v after %v, want a timeout after %v", err, took, refit.Budget)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -184,30 +212,17 @@ func TestBudget(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for url, ok := range map[string]bool{
 		"https://phasegpu-numarefit.phasegpu-system.svc": true, "https://10.0.0.1:8443/": true,
-		"http://host": false, "https://": false, "host:443": false, "https://host/v1/refit": false, "https://host?x": false, "https://u:p@host": false, "https://h%": false, "": false,
+		"http://host": false, "https://": false, "host:443": false, "https://host/v1/refit": false,
+		"https://host?x": false, "https://u:p@host": false, "https://h%": false, "": false,
 	} {
 		if err := (&refitclient.Client{URL: url, CAFile: "ca", TokenFile: "token"}).Check(); (err == nil) != ok {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
-	for _, c := range []refitclient.Client{{URL: "https://host", CAFile: "ca"}, {URL: "https://host", TokenFile: "token"}} {
+	for _, c := range []refitclient.Client{{URL: "https://host", CAFile: "ca"},
+		{URL: "https://host", TokenFile: "token"}} {
 		if c.Check() == nil {
 			t.Errorf("%+v was accepted", c)
 		}
 	}
-}
-
-// authority returns the certificate of a CA that has signed nothing.
-func authority(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

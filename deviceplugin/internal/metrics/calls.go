@@ -1,4 +1,5 @@
-package server
+// Package metrics counts what the plugin does and observes the calls of kubelet and of the refit service.
+package metrics
 
 import (
 	"context"
@@ -10,7 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/kubelet"
 )
 
-// Kubelet's calls, as they are called.
+// Kubelet's calls.
 const (
 	preferred = "GetPreferredAllocation"
 	allocated = "Allocate"
@@ -36,7 +37,8 @@ func (o Observed) Preferred(ctx context.Context, available, must []string, size 
 func (o Observed) Allocate(ctx context.Context, ids []string) (*pluginapi.ContainerAllocateResponse, error) {
 	start := time.Now()
 	answer, err := o.Allocator.Allocate(ctx, ids)
-	o.called(allocated, start, err, zap.Strings("ids", ids), zap.Any("for", answer.GetAnnotations()), zap.String("devices", answer.GetEnvs()["NVIDIA_VISIBLE_DEVICES"]))
+	o.called(allocated, start, err, zap.Strings("ids", ids), zap.Any("for", answer.GetAnnotations()),
+		zap.String("devices", answer.GetEnvs()["NVIDIA_VISIBLE_DEVICES"]))
 	return answer, err
 }
 

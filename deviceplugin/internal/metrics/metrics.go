@@ -1,4 +1,4 @@
-package server
+package metrics
 
 import (
 	"errors"
@@ -8,16 +8,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/allocate"
 )
 
-// Metrics are what the plugin counts. What a label can be is there from the start, at 0: a counter that appears
-// with what it counts first has no increase to be seen.
+// Metrics are the plugin's. Every known label value has a series from the start, at 0: rate() does not see the first
+// increase of a series that begins with it.
 type Metrics struct {
-	Registry      *prometheus.Registry
 	calls         *prometheus.HistogramVec
 	asked         *prometheus.HistogramVec
 	refits        *prometheus.CounterVec
@@ -33,41 +31,49 @@ type Metrics struct {
 	listed map[string]bool // UUIDs that have series
 }
 
-// NewMetrics returns metrics in a registry of their own.
-func NewMetrics() *Metrics {
+// New registers metrics.
+func New(r prometheus.Registerer) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "phasegpu_device_plugin_" + name, Help: help}, labels)
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "phasegpu_device_plugin_" + name, Help: help},
+			labels)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "phasegpu_device_plugin_" + name, Help: help}, labels)
 	}
 	m := &Metrics{
-		Registry: prometheus.NewRegistry(),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "phasegpu_device_plugin_call_duration_seconds", Help: "Kubelet's calls, by result: ok, error.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"call", "result"}),
 		asked: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "phasegpu_device_plugin_refit_duration_seconds",
-			Help: "Questions to the refit service, by result: moved, unchanged, refused, failed.",
-			// A question has 2 s.
-			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 2.5},
+			Name:    "phasegpu_device_plugin_refit_duration_seconds",
+			Help:    "Requests to the refit service, by result: moved, unchanged, refused, failed.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 1.5, 2, 2.5}, // a request has 2 s
 		}, []string{"result"}),
-		refits:        counter("refits_total", "Questions to the refit service, by result, with the service's reason for a refusal or the kind of failure.", "result", "reason"),
+		refits: counter("refits_total", "Requests to the refit service, by result, with the service's reason for a "+
+			"refusal "+
+			"or the kind of failure.", "result", "reason"),
 		registrations: counter("registrations_total", "Registrations with kubelet, by result: ok, error.", "result"),
-		patches:       counter("inventory_patches_total", "Patches of the node's inventory annotation, by result: ok, error.", "result"),
-		problems:      counter("problems_total", "What could not be read or done, by what it was about: "+strings.Join(subjects, ", ")+".", "about"),
-		xids:          counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy. Which they are is in the log.", "uuid", "fatal"),
-		lastXID:       gauge("last_xid", "The last XID that a card reported, 0 for none since the plugin began.", "uuid"),
-		devices:       gauge("devices", "Cards of the node, by state: healthy, unhealthy, mig (not offered).", "state"),
-		drift: gauge("drift_containers", "Containers on which the API server, the records and kubelet's checkpoint do not agree: "+
-			"gone (kubelet keeps devices for a pod that the API server has not, or as ended), strayed (got what was meant for another, and is not started), "+
-			"unserved (recorded, admitted and without devices), moved (has other devices than its record names), unbooked (has devices without a record). "+
-			"No series while that is not known.", "kind"),
+		patches: counter("inventory_patches_total",
+			"Patches of the node's inventory annotation, by result: ok, error.", "result"),
+		problems: counter("problems_total", "What could not be read or done, by subject: "+
+			strings.Join(subjects, ", ")+".", "about"),
+		xids: counter("xids_total", "XIDs that cards reported; a fatal one makes its card unhealthy. "+
+			"The codes are in the log.", "uuid", "fatal"),
+		lastXID: gauge("last_xid", "The last XID that a card reported, 0 for none since the plugin began.", "uuid"),
+		devices: gauge("devices", "Cards of the node, by state: healthy, unhealthy, mig (not offered).", "state"),
+		drift: gauge("drift_containers", "Containers on which the API server, the records and kubelet's checkpoint "+
+			"disagree: gone (kubelet keeps devices for a pod that no longer exists or has ended), strayed (got "+
+			"another "+
+			"container's devices, and is not started), unserved (recorded and admitted, without devices), moved (has "+
+			"other "+
+			"devices than its record names), unbooked (has devices without a record). No series while that is not "+
+			"known.",
+			"kind"),
 		listed: map[string]bool{},
 	}
-	m.Registry.MustRegister(m.calls, m.asked, m.refits, m.registrations, m.patches, m.problems, m.xids, m.lastXID, m.devices, m.drift,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(m.calls, m.asked, m.refits, m.registrations, m.patches, m.problems, m.xids, m.lastXID, m.devices,
+		m.drift)
 	for _, r := range []string{result(nil), result(errors.ErrUnsupported)} {
 		for _, call := range []string{preferred, allocated, preStart} {
 			m.calls.WithLabelValues(call, r)
@@ -81,7 +87,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// subjects are what problems are about.
+// subjects of problems.
 var subjects = []string{"cache", "checkpoint", "drift", "inventory_file", "nvml", "pods", "record"}
 
 func result(err error) string {
@@ -91,22 +97,12 @@ func result(err error) string {
 	return "ok"
 }
 
-// Called counts a call of kubelet's.
+// Called counts a call by kubelet.
 func (m *Metrics) Called(call string, start time.Time, err error) {
 	m.calls.WithLabelValues(call, result(err)).Observe(time.Since(start).Seconds())
 }
 
-// Refits has the results of questions to the refit service there from the start, where one is asked.
-func (m *Metrics) Refits() {
-	for _, r := range []string{moved, unchanged, refused, failed} {
-		m.asked.WithLabelValues(r)
-	}
-	// Refused and failed have reasons, too many for each to have a series on each node.
-	m.refits.WithLabelValues(moved, "")
-	m.refits.WithLabelValues(unchanged, "")
-}
-
-// Refitted counts a question to the refit service.
+// Refitted counts a request to the refit service.
 func (m *Metrics) Refitted(result, reason string, start time.Time) {
 	m.asked.WithLabelValues(result).Observe(time.Since(start).Seconds())
 	m.refits.WithLabelValues(result, reason).Inc()
@@ -118,7 +114,7 @@ func (m *Metrics) Registered(err error) { m.registrations.WithLabelValues(result
 // Patched counts a patch of the inventory annotation.
 func (m *Metrics) Patched(err error) { m.patches.WithLabelValues(result(err)).Inc() }
 
-// Problem counts what went wrong.
+// Problem counts a problem.
 func (m *Metrics) Problem(about string) { m.problems.WithLabelValues(about).Inc() }
 
 // XID counts an XID.
@@ -131,7 +127,7 @@ func (m *Metrics) XID(uuid string, code uint64, fatal bool) {
 	}
 }
 
-// Devices shows the node's cards. The series of one that is no longer there end.
+// Devices shows the node's cards. The series of a card end with it.
 func (m *Metrics) Devices(devices []device.Device) {
 	states := map[string]int{"healthy": 0, "unhealthy": 0, "mig": 0}
 	listed := map[string]bool{}
@@ -165,14 +161,16 @@ func (m *Metrics) Devices(devices []device.Device) {
 	m.listed = listed
 }
 
-// Drift shows what does not agree.
+// Drift shows the drift.
 func (m *Metrics) Drift(d allocate.Drift) {
-	for kind, n := range map[string]int{"gone": d.Gone, "strayed": d.Strayed, "unserved": d.Unserved, "moved": d.Moved, "unbooked": d.Unbooked} {
+	for kind, n := range map[string]int{
+		"gone": d.Gone, "strayed": d.Strayed, "unserved": d.Unserved, "moved": d.Moved, "unbooked": d.Unbooked,
+	} {
 		m.drift.WithLabelValues(kind).Set(float64(n))
 	}
 }
 
-// DriftUnknown takes back what Drift showed: it may no longer be so.
+// DriftUnknown ends the series of the drift, which may be outdated.
 func (m *Metrics) DriftUnknown() {
 	m.drift.Reset()
 	m.Problem("drift")
