@@ -46,14 +46,16 @@ func calls(b *testing.B, path string, pods []string, check func(b *testing.B, no
 		for _, size := range sizes {
 			by := func(handler func(*baseline.Cluster) http.Handler) func(b *testing.B) {
 				return func(b *testing.B) {
-					c := baseline.New(size.nodes, size.perNode) // each its own: ours keeps no pods for the collector to look at
+					// Each has its own cluster: ours keeps no pods for the garbage collector to scan.
+					c := baseline.New(size.nodes, size.perNode)
 					h, request := handler(c), body(b, c.Names(), newPods[pod])
 					serve(b, h, "/filter", request) // kube-scheduler asks for scores right after it
 					check(b, size.nodes, pod, serve(b, h, path, request))
 					measure(b, func() { serve(b, h, path, request) })
 				}
 			}
-			beside(b, fmt.Sprintf("pod=%s/nodes=%d/pods=%d", pod, size.nodes, size.nodes*size.perNode), by(extender), by(peer))
+			name := fmt.Sprintf("pod=%s/nodes=%d/pods=%d", pod, size.nodes, size.nodes*size.perNode)
+			beside(b, name, by(extender), by(peer))
 		}
 	}
 }
@@ -64,8 +66,12 @@ func BenchmarkFilter(b *testing.B) {
 	calls(b, "/filter", []string{"fits", "refused"}, func(b *testing.B, nodes int, pod string, answer []byte) {
 		var result extenderv1.ExtenderFilterResult
 		want := map[string]int{"fits": nodes, "refused": 0}[pod]
-		if err := json.Unmarshal(answer, &result); err != nil || len(*result.NodeNames) != want || len(result.FailedAndUnresolvableNodes) != nodes-want {
-			b.Fatalf("%v, fits on %d nodes, not on %d", err, len(*result.NodeNames), len(result.FailedAndUnresolvableNodes))
+		if err := json.Unmarshal(answer, &result); err != nil {
+			b.Fatal(err)
+		}
+		fit, refused := len(*result.NodeNames), len(result.FailedAndUnresolvableNodes)
+		if fit != want || refused != nodes-want {
+			b.Fatalf("fits on %d nodes, not on %d", fit, refused)
 		}
 	})
 }
@@ -75,7 +81,8 @@ func BenchmarkPrioritize(b *testing.B) {
 	calls(b, "/prioritize", []string{"fits"}, func(b *testing.B, nodes int, _ string, answer []byte) {
 		var scores extenderv1.HostPriorityList
 		// Ours leaves out the nodes with the lowest score, which is a fifth of them.
-		if err := json.Unmarshal(answer, &scores); err != nil || len(scores) < nodes/5 || len(scores) > nodes || scores[0].Score == 0 {
+		err := json.Unmarshal(answer, &scores)
+		if err != nil || len(scores) < nodes/5 || len(scores) > nodes || scores[0].Score == 0 {
 			b.Fatalf("%v, %d of %d nodes scored", err, len(scores), nodes)
 		}
 	})
@@ -96,7 +103,8 @@ func BenchmarkFilterJSON(b *testing.B) {
 		failed extenderv1.FailedNodesMap
 	}{{"fits", names, extenderv1.FailedNodesMap{}}, {"refused", []string{}, failed}} {
 		result := &extenderv1.ExtenderFilterResult{NodeNames: &test.fit, FailedAndUnresolvableNodes: test.failed}
-		ours := handler(server.Calls{Filter: func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult { return result }})
+		filter := func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult { return result }
+		ours := handler(server.Calls{Filter: filter})
 		plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if args := decode(w, r); args != nil {
 				_ = json.NewEncoder(w).Encode(result)

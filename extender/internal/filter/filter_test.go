@@ -12,58 +12,55 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
-	"github.com/phasegpu/phasegpu/core/phase"
+	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/extender/internal/sample"
 )
 
-// desk is a Filter with real books.
-type desk struct {
+// fixture is a Filter with a real ledger, which records what the other packages are given.
+type fixture struct {
 	*filter.Filter
-	book    *ledger.Book
+	sample.Book
 	shut    map[string]string
 	counted map[string]int
-	ended   []string // "pod: nodes that refused it"
+	ended   []string // "mark pod [nodes that refused it]"
 	begun   int
 }
 
-func newDesk() *desk {
-	d := &desk{book: ledger.New(), counted: map[string]int{}}
-	d.Filter = &filter.Filter{
-		Book: d.book, Gate: d, Queue: d, Recent: filter.NewRecent(4), Metrics: d,
-	}
-	return d
+func newFixture() *fixture {
+	f := &fixture{Book: sample.NewBook(), shut: map[string]string{}, counted: map[string]int{}}
+	f.Filter = &filter.Filter{Book: f.Book, Gate: f, Queue: f, Recent: filter.NewRecent(4), Metrics: f}
+	return f
 }
 
-func (d *desk) Refusals() map[string]string { return d.shut }
+func (f *fixture) Refusals() map[string]string { return f.shut }
 
-func (d *desk) Refused(reason string, nodes int) { d.counted[reason] += nodes }
+func (f *fixture) Refused(reason string, nodes int) { f.counted[reason] += nodes }
 
-func (d *desk) FilterStarts() int { d.begun++; return d.begun }
+func (f *fixture) FilterStarts() int { f.begun++; return f.begun }
 
-func (d *desk) FilterEnds(mark int, p *podrequest.Request, nodes []string) {
-	d.ended = append(d.ended, fmt.Sprint(mark, " ", p, " ", nodes))
+func (f *fixture) FilterEnds(mark int, p *podrequest.Request, nodes []string) {
+	f.ended = append(f.ended, fmt.Sprint(mark, " ", p, " ", nodes))
 }
 
 func card(uuid string, memoryMiB int64) device.Device {
-	return device.Device{UUID: uuid, Family: "NVIDIA", Model: "A", Healthy: true, Capacity: device.Amount{Slots: 4, MemoryMiB: memoryMiB, Cores: 100}}
+	c := sample.Card(uuid)
+	c.Capacity.Slots, c.Capacity.MemoryMiB = 4, memoryMiB
+	return c
 }
 
-func (d *desk) node(name string, devices ...device.Device) {
-	d.book.SetNode(ledger.Node{Name: name, Devices: devices})
+func (f *fixture) node(name string, devices ...device.Device) {
+	f.SetNode(ledger.Node{Name: name, Devices: devices})
 }
 
 // hold books memory on a device for another pod.
-func (d *desk) hold(node, uuid string, memoryMiB int64) {
-	d.book.Observe(ledger.Pod{
-		UID: node + uuid, Namespace: "others", Name: uuid, Node: node, Classes: phase.Pod{phase.App},
-		Allocation: device.Allocation{{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB}}}},
-	})
+func (f *fixture) hold(node, uuid string, memoryMiB int64) {
+	f.Book.Hold(node+uuid, node, uuid, 0, memoryMiB)
 }
 
 func args(pod *corev1.Pod, nodes ...string) *extenderv1.ExtenderArgs {
@@ -71,27 +68,27 @@ func args(pod *corev1.Pod, nodes ...string) *extenderv1.ExtenderArgs {
 }
 
 func TestFilter(t *testing.T) {
-	d := newDesk()
-	d.node("fits", card("G0", 24576))
-	d.node("full", card("G1", 24576))
-	d.hold("full", "G1", 12000)
-	d.node("small", card("G2", 8000))
-	d.node("none")
-	d.node("gate", card("G3", 24576))
-	// Of the full node the shortage is said: that its gate is shut passes by itself.
-	d.shut = map[string]string{"gate": "GPU gate shut", "full": "GPU gate shut"}
-	d.book.SetNode(ledger.Node{Name: "garbage", Unreadable: "annotation: not JSON"})
-	d.node("record", card("G4", 24576)) // case 27
-	d.book.Observe(ledger.Pod{UID: "x", Namespace: "others", Name: "x", Node: "record", Classes: phase.Pod{phase.App}, Unreadable: "annotation: G0,abc,;"})
-	generation := d.book.Generation()
+	f := newFixture()
+	f.node("fits", card("G0", 24576))
+	f.node("full", card("G1", 24576))
+	f.hold("full", "G1", 12000)
+	f.node("small", card("G2", 8000))
+	f.node("none")
+	f.node("gate", card("G3", 24576))
+	// The full node is refused for the shortage: its gate opens by itself.
+	f.shut = map[string]string{"gate": "GPU gate shut", "full": "GPU gate shut"}
+	f.SetNode(ledger.Node{Name: "garbage", Unreadable: "annotation: not JSON"})
+	f.node("record", card("G4", 24576))
+	f.Spoil("x", "record")
+	generation := f.Book.Generation()
 
 	pod := threePhases("p", 20000, 1000, 8000)
-	got := d.Filter.Filter(t.Context(), args(pod, "full", "fits", "small", "none"))
-	rest := d.Filter.Filter(t.Context(), args(pod, "gate", "garbage", "record", "new")) // a handful of reasons each
+	got := f.Filter.Filter(t.Context(), args(pod, "full", "fits", "small", "none"))
+	rest := f.Filter.Filter(t.Context(), args(pod, "gate", "garbage", "record", "new")) // a handful of reasons each
 	maps.Copy(got.FailedAndUnresolvableNodes, rest.FailedAndUnresolvableNodes)
 	want := &extenderv1.ExtenderFilterResult{
 		NodeNames: &[]string{"fits"},
-		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{ // all: nobody would be evicted for it
+		FailedAndUnresolvableNodes: extenderv1.FailedNodesMap{ // all: eviction helps nowhere
 			"full":    "Insufficient GPU memory in the pod's phases",
 			"gate":    "GPU gate shut",
 			"garbage": "Unreadable GPU inventory",
@@ -109,40 +106,39 @@ func TestFilter(t *testing.T) {
 		"Pods with an unreadable GPU allocation": 1, "GPU inventory not known yet": 1,
 		"GPUs too small for the pod's phases": 1, "No GPU of the requested family": 1,
 	}
-	if diff := cmp.Diff(counted, d.counted); diff != "" {
+	if diff := cmp.Diff(counted, f.counted); diff != "" {
 		t.Error(diff)
 	}
-	// Case 23: a Filter books nothing.
-	if d.book.Generation() != generation {
-		t.Error("the books have changed")
+	if f.Book.Generation() != generation {
+		t.Error("Filter has changed the ledger")
 	}
-	if diff := cmp.Diff([]string{"1 ns/p []", "2 ns/p [gate garbage record new]"}, d.ended); diff != "" {
-		t.Errorf("told the wake-up: %s", diff)
+	if diff := cmp.Diff([]string{"1 ns/p []", "2 ns/p [gate garbage record new]"}, f.ended); diff != "" {
+		t.Errorf("the queue was given: %s", diff)
 	}
-	if d.Recent.Get("p") == nil {
+	if f.Recent.Get("p") == nil {
 		t.Error("Bind will not find the pod")
 	}
 }
 
 func TestRefusedEverywhere(t *testing.T) {
-	d := newDesk()
-	d.node("a", card("G0", 8000))
-	d.node("b")
-	got := d.Filter.Filter(t.Context(), args(threePhases("p", 20000, 1000, 8000), "a", "b"))
+	f := newFixture()
+	f.node("a", card("G0", 8000))
+	f.node("b")
+	got := f.Filter.Filter(t.Context(), args(threePhases("p", 20000, 1000, 8000), "a", "b"))
 	if got.Error != "" || len(*got.NodeNames) != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if diff := cmp.Diff([]string{"1 ns/p [a b]"}, d.ended); diff != "" {
-		t.Errorf("told the wake-up: %s", diff)
+	if diff := cmp.Diff([]string{"1 ns/p [a b]"}, f.ended); diff != "" {
+		t.Errorf("the queue was given: %s", diff)
 	}
-	if d.Recent.Get("p") != nil {
+	if f.Recent.Get("p") != nil {
 		t.Error("a pod that nobody can bind is kept for Bind")
 	}
 }
 
-// Case 50: of 1,000 nodes the one that fits is found.
+// Of 1,000 nodes the one that fits is found.
 func TestTheOneNodeThatFits(t *testing.T) {
-	d := newDesk()
+	f := newFixture()
 	var nodes []string
 	for i := range 1000 {
 		name := fmt.Sprint("n", i)
@@ -150,10 +146,10 @@ func TestTheOneNodeThatFits(t *testing.T) {
 		if i == 617 {
 			memory = 24576
 		}
-		d.node(name, card("G-"+name, memory))
+		f.node(name, card("G-"+name, memory))
 		nodes = append(nodes, name)
 	}
-	got := d.Filter.Filter(t.Context(), args(threePhases("p", 20000, 1000, 8000), nodes...))
+	got := f.Filter.Filter(t.Context(), args(threePhases("p", 20000, 1000, 8000), nodes...))
 	if diff := cmp.Diff([]string{"n617"}, *got.NodeNames); diff != "" || len(got.FailedAndUnresolvableNodes) != 999 {
 		t.Errorf("%s, %d refused", diff, len(got.FailedAndUnresolvableNodes))
 	}
@@ -161,7 +157,7 @@ func TestTheOneNodeThatFits(t *testing.T) {
 
 func TestBadRequests(t *testing.T) {
 	bad := threePhases("p", 1, 1, 1)
-	bad.Spec.Containers[0].Resources.Limits["nvidia.com/gpumem"] = resource.MustParse("16Gi") // case 11
+	bad.Spec.Containers[0].Resources.Limits["nvidia.com/gpumem"] = resource.MustParse("16Gi")
 	policy := threePhases("p", 1, 1, 1)
 	policy.Annotations = map[string]string{"hami.io/gpu-scheduler-policy": "tetris"}
 	for name, test := range map[string]struct {
@@ -174,18 +170,18 @@ func TestBadRequests(t *testing.T) {
 		"unknown policy": {args(policy, "a"), []string{"ns/p", "hami.io/gpu-scheduler-policy", "tetris", "binpack"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk()
-			d.node("a", card("G0", 8000))
-			got := d.Filter.Filter(t.Context(), test.args)
+			f := newFixture()
+			f.node("a", card("G0", 8000))
+			got := f.Filter.Filter(t.Context(), test.args)
 			for _, word := range test.says {
 				if !strings.Contains(got.Error, word) {
 					t.Errorf("error %q does not say %q", got.Error, word)
 				}
 			}
-			if got.NodeNames != nil || len(d.ended) != 0 {
-				t.Errorf("%v, %v", got.NodeNames, d.ended)
+			if got.NodeNames != nil || len(f.ended) != 0 {
+				t.Errorf("%v, %v", got.NodeNames, f.ended)
 			}
-			if scores, err := d.Prioritize(t.Context(), test.args); err == nil {
+			if scores, err := f.Prioritize(t.Context(), test.args); err == nil {
 				t.Errorf("scores %v", scores)
 			}
 		})
@@ -193,30 +189,30 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestPodWithoutDevices(t *testing.T) {
-	d := newDesk()
+	f := newFixture()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
-	got := d.Filter.Filter(t.Context(), args(pod, "a", "b"))
+	got := f.Filter.Filter(t.Context(), args(pod, "a", "b"))
 	if diff := cmp.Diff(&extenderv1.ExtenderFilterResult{NodeNames: &[]string{"a", "b"}}, got); diff != "" {
 		t.Error(diff)
 	}
-	scores, err := d.Prioritize(t.Context(), args(pod, "a", "b"))
+	scores, err := f.Prioritize(t.Context(), args(pod, "a", "b"))
 	if diff := cmp.Diff(extenderv1.HostPriorityList{}, scores); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
 }
 
-// Cases 4 and 7: the namespace is charged the largest phase total, MiB × devices, and a pod that exceeds
-// it is refused on every node with the numbers.
+// The namespace is charged the largest phase total, MiB × devices, and a pod that exceeds it is refused on every node
+// with the numbers.
 func TestQuota(t *testing.T) {
 	for max, fits := range map[int64]bool{21000: true, 20999: false} {
-		d := newDesk()
-		d.node("a", card("G0", 24576))
-		d.node("b", card("G1", 24576))
-		d.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: max}}})
+		f := newFixture()
+		f.node("a", card("G0", 24576))
+		f.node("b", card("G1", 24576))
+		f.Limit(max)
 		pod := threePhases("p", 20000, 1000, 8000)
 		// The sidecar comes before the init container: 21000 at the peak.
 		pod.Spec.InitContainers[0], pod.Spec.InitContainers[1] = pod.Spec.InitContainers[1], pod.Spec.InitContainers[0]
-		got := d.Filter.Filter(t.Context(), args(pod, "a", "b"))
+		got := f.Filter.Filter(t.Context(), args(pod, "a", "b"))
 		if fits {
 			if len(*got.NodeNames) != 2 {
 				t.Errorf("quota %d: %+v", max, got)
@@ -224,36 +220,38 @@ func TestQuota(t *testing.T) {
 			continue
 		}
 		for _, node := range []string{"a", "b"} {
-			if why := got.FailedAndUnresolvableNodes[node]; !strings.Contains(why, "Exceeded quota") || !strings.Contains(why, "21000") || !strings.Contains(why, "20999") {
-				t.Errorf("quota %d, node %s: %q", max, node, why)
+			for _, word := range []string{"Exceeded quota", "21000", "20999"} {
+				if why := got.FailedAndUnresolvableNodes[node]; !strings.Contains(why, word) {
+					t.Errorf("quota %d, node %s: %q", max, node, why)
+				}
 			}
 		}
-		if diff := cmp.Diff(map[string]int{"Exceeded quota": 2}, d.counted); diff != "" {
+		if diff := cmp.Diff(map[string]int{"Exceeded quota": 2}, f.counted); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// Case 10: half of a card is an amount once the card is chosen, and so the quota differs by node.
+// Half of a card is an amount once the card is chosen, so the quota differs by node.
 func TestQuotaOfAPercentage(t *testing.T) {
-	d := newDesk()
-	d.node("large", card("G0", 40960))
-	d.node("small", card("G1", 24576))
-	d.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
-	pod := threePhases("p", 0, 0, 0)
-	pod.Spec.InitContainers = nil
-	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem-percentage": resource.MustParse("50")}
-	got := d.Filter.Filter(t.Context(), args(pod, "large", "small"))
-	if diff := cmp.Diff([]string{"small"}, *got.NodeNames); diff != "" || !strings.Contains(got.FailedAndUnresolvableNodes["large"], "20480") {
-		t.Errorf("%s, refused %v", diff, got.FailedAndUnresolvableNodes)
+	f := newFixture()
+	f.node("large", card("G0", 40960))
+	f.node("small", card("G1", 24576))
+	f.Limit(20000)
+	pod := sample.Pod("p", 0, 0)
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpumem-percentage": resource.MustParse("50")}
+	got := f.Filter.Filter(t.Context(), args(pod, "large", "small"))
+	refused := got.FailedAndUnresolvableNodes
+	if diff := cmp.Diff([]string{"small"}, *got.NodeNames); diff != "" || !strings.Contains(refused["large"], "20480") {
+		t.Errorf("%s, refused %v", diff, refused)
 	}
 }
 
 // A pod that is assumed on a node while the outcome of its binding is unknown fits there beside itself.
 func TestOwnAssumptionIsNotInTheWay(t *testing.T) {
-	d := newDesk()
-	d.node("a", card("G0", 24576))
-	d.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
+	f := newFixture()
+	f.node("a", card("G0", 24576))
+	f.Limit(20000)
 	pod := threePhases("p", 20000, 1000, 8000)
 	p, err := podrequest.Parse(pod, podrequest.Defaults{})
 	if err != nil {
@@ -261,34 +259,32 @@ func TestOwnAssumptionIsNotInTheWay(t *testing.T) {
 	}
 	facts := p.Ledger
 	facts.Node = "a"
-	_, _, err = d.book.Assume(facts, func(*ledger.View) (device.Allocation, error) {
-		share := func(mib int64) []device.Share {
-			return []device.Share{{UUID: "G0", Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib}}}
-		}
-		return device.Allocation{share(20000), share(1000), share(8000)}, nil
+	_, _, err = f.Assume(facts, func(v *ledger.View) (device.Allocation, error) {
+		a, _ := placement.Fit(v.Placement(), p.Placement)
+		return a, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := d.Filter.Filter(t.Context(), args(pod, "a")); len(*got.NodeNames) != 1 {
+	if got := f.Filter.Filter(t.Context(), args(pod, "a")); len(*got.NodeNames) != 1 {
 		t.Errorf("the pod itself: %+v", got)
 	}
 	pod.UID = "another"
-	if got := d.Filter.Filter(t.Context(), args(pod, "a")); len(*got.NodeNames) != 0 {
+	if got := f.Filter.Filter(t.Context(), args(pod, "a")); len(*got.NodeNames) != 0 {
 		t.Errorf("another pod: %+v", got)
 	}
 }
 
 func TestPrioritize(t *testing.T) {
-	d := newDesk()
-	d.node("empty", card("G0", 24576))
-	d.node("half", card("G1", 24576))
-	d.hold("half", "G1", 12288)
-	d.node("none")
+	f := newFixture()
+	f.node("empty", card("G0", 24576))
+	f.node("half", card("G1", 24576))
+	f.hold("half", "G1", 12288)
+	f.node("none")
 	pod := threePhases("p", 8000, 1000, 8000)
 	scores := func(policy string) map[string]int64 {
 		pod.Annotations = map[string]string{"hami.io/node-scheduler-policy": policy}
-		list, err := d.Prioritize(t.Context(), args(pod, "empty", "half", "none"))
+		list, err := f.Prioritize(t.Context(), args(pod, "empty", "half", "none"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,9 +304,9 @@ func TestPrioritize(t *testing.T) {
 		t.Errorf("spread: %v", s)
 	}
 	// What all nodes have, no answer needs to say.
-	all, err := d.Prioritize(t.Context(), args(pod, "empty", "half", "none"))
-	fitting, err2 := d.Prioritize(t.Context(), args(pod, "empty", "half"))
-	alike, err3 := d.Prioritize(t.Context(), args(pod, "half", "half"))
+	all, err := f.Prioritize(t.Context(), args(pod, "empty", "half", "none"))
+	fitting, err2 := f.Prioritize(t.Context(), args(pod, "empty", "half"))
+	alike, err3 := f.Prioritize(t.Context(), args(pod, "half", "half"))
 	if err := errors.Join(err, err2, err3); err != nil {
 		t.Fatal(err)
 	}
@@ -320,38 +316,38 @@ func TestPrioritize(t *testing.T) {
 }
 
 func TestClientGone(t *testing.T) {
-	d := newDesk()
-	d.node("a", card("G0", 24576))
+	f := newFixture()
+	f.node("a", card("G0", 24576))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("client gone"))
 	pod := threePhases("p", 1, 1, 1)
-	if got := d.Filter.Filter(ctx, args(pod, "a")); !strings.Contains(got.Error, "client gone") {
+	if got := f.Filter.Filter(ctx, args(pod, "a")); !strings.Contains(got.Error, "client gone") {
 		t.Errorf("got %+v", got)
 	}
-	if diff := cmp.Diff([]string{"1 ns/p []"}, d.ended); diff != "" {
-		t.Errorf("told the wake-up: %s", diff)
+	if diff := cmp.Diff([]string{"1 ns/p []"}, f.ended); diff != "" {
+		t.Errorf("the queue was given: %s", diff)
 	}
 }
 
-// A panic over one node is one in the handler, where the server answers it: it neither ends the process nor
-// leaves the wake-up waiting for this Filter's end.
+// A panic over one node is one in the handler, where the server answers it. It does not end the process, and the queue
+// learns that this Filter has ended.
 func TestPanicInAWorker(t *testing.T) {
-	d := newDesk()
+	f := newFixture()
 	names := make([]string, 100)
 	for i := range names {
 		names[i] = fmt.Sprint("n", i)
-		d.node(names[i], card("G0", 24576))
+		f.node(names[i], card("G0", 24576))
 	}
-	d.Filter.Book = broken{d.book}
+	f.Filter.Book = broken{f.Book}
 	defer func() {
 		if p := fmt.Sprint(recover()); !strings.HasPrefix(p, "a bug\n") || !strings.Contains(p, "broken.Node") {
 			t.Errorf("recovered %.200s", p)
 		}
-		if diff := cmp.Diff([]string{"1 ns/p []"}, d.ended); diff != "" {
-			t.Errorf("told the wake-up: %s", diff)
+		if diff := cmp.Diff([]string{"1 ns/p []"}, f.ended); diff != "" {
+			t.Errorf("the queue was given: %s", diff)
 		}
 	}()
-	d.Filter.Filter(t.Context(), args(threePhases("p", 1, 1, 1), names...))
+	f.Filter.Filter(t.Context(), args(threePhases("p", 1, 1, 1), names...))
 	t.Error("it went well")
 }
 
@@ -367,39 +363,32 @@ func (b broken) Node(name string) *ledger.View {
 // threePhases is a pod of an init container, a sidecar and an app with the given memory in MiB.
 func threePhases(name string, init, sidecar, app int64) *corev1.Pod {
 	always := corev1.ContainerRestartPolicyAlways
-	asks := func(name string, mib int64) corev1.Container {
-		return corev1.Container{Name: name, Image: "registry.example/" + name + ":1", Resources: corev1.ResourceRequirements{
-			Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI), "cpu": resource.MustParse("1")},
-		}}
-	}
-	s := asks("sidecar", sidecar)
+	pod, s := sample.Pod(name, 0, app), sample.Container("sidecar", sidecar)
 	s.RestartPolicy = &always
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
-		Spec:       corev1.PodSpec{InitContainers: []corev1.Container{asks("init", init), s}, Containers: []corev1.Container{asks("app", app)}},
-	}
+	pod.Spec.InitContainers = []corev1.Container{sample.Container("init", init), s}
+	return pod
 }
 
 // What Prioritize answers right after Filter, of what that found, is what it answers by itself.
 func TestPrioritizeAfterFilter(t *testing.T) {
-	d, other := newDesk(), newDesk()
+	f, other := newFixture(), newFixture()
 	for i, held := range []int64{0, 4000, 12288, 20000, 0, 24000, 9000} {
-		for _, desk := range []*desk{d, other} {
+		for _, on := range []*fixture{f, other} {
 			name := fmt.Sprint("n", i)
-			desk.node(name, card(fmt.Sprint("G", i), 24576))
-			desk.hold(name, fmt.Sprint("G", i), held)
+			on.node(name, card(fmt.Sprint("G", i), 24576))
+			on.hold(name, fmt.Sprint("G", i), held)
 		}
 	}
 	names := []string{"n0", "n1", "n2", "n3", "n4", "n5", "n6", "none"}
 	for _, policy := range []string{"binpack", "spread"} {
 		pod := threePhases("p", 3000, 1000, 3000)
 		pod.Annotations = map[string]string{"hami.io/node-scheduler-policy": policy}
-		fit := *d.Filter.Filter(t.Context(), args(pod, names...)).NodeNames
+		fit := *f.Filter.Filter(t.Context(), args(pod, names...)).NodeNames
 		if len(fit) != 6 {
 			t.Fatalf("fits on %v", fit)
 		}
 		for _, asked := range [][]string{fit, fit[1:], {fit[2], fit[0], "none"}} {
-			got, err := d.Prioritize(t.Context(), args(pod, asked...))
+			got, err := f.Prioritize(t.Context(), args(pod, asked...))
 			want, err2 := other.Prioritize(t.Context(), args(pod, asked...))
 			if diff := cmp.Diff(want, got); diff != "" || errors.Join(err, err2) != nil || len(want) == 0 {
 				t.Errorf("%s, of %v: %v %s", policy, asked, errors.Join(err, err2), diff)
@@ -407,7 +396,7 @@ func TestPrioritizeAfterFilter(t *testing.T) {
 		}
 		// Of another pod nothing was found.
 		large := threePhases("large", 22000, 1000, 3000)
-		got, err := d.Prioritize(t.Context(), args(large, fit...))
+		got, err := f.Prioritize(t.Context(), args(large, fit...))
 		want, err2 := other.Prioritize(t.Context(), args(large, fit...))
 		if diff := cmp.Diff(want, got); diff != "" || errors.Join(err, err2) != nil || len(want) == 0 {
 			t.Errorf("another pod: %v %s", errors.Join(err, err2), diff)

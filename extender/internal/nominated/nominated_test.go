@@ -8,41 +8,32 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
-	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/extender/internal/sample"
 	"github.com/phasegpu/phasegpu/gen/await"
 )
 
-// pod asks for memory of one card, first for an init container and then for an app.
 func pod(uid string, priority int32, nominated string, init, app int64) *corev1.Pod {
-	asks := func(name string, mib int64) []corev1.Container {
-		return []corev1.Container{{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-			"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
-		}}}}
-	}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)}}
-	p.Spec.Priority, p.Spec.InitContainers, p.Spec.Containers = &priority, asks("init", init), asks("app", app)
-	p.Status.NominatedNodeName = nominated
-	return p
+	return sample.Nominated(sample.Pod(uid, init, app), priority, nominated)
 }
 
-// hold is a pod that holds memory of card n-0.
-func hold(uid string, mib int64) ledger.Pod {
-	return ledger.Pod{UID: uid, Namespace: "ns", Name: uid, Node: "n", Classes: phase.Pod{phase.App}, Allocation: device.Allocation{
-		{{UUID: "n-0", Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib}}},
-	}}
+func parse(t *testing.T, pod *corev1.Pod) *podrequest.Request {
+	t.Helper()
+	r, err := podrequest.Parse(pod, podrequest.Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // books hold pods of these UIDs.
@@ -68,56 +59,51 @@ func TestClaims(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		nominated []*corev1.Pod
-		held      []ledger.Pod
-		ending    string
+		held      int64  // by pod h
+		ending    bool   // pod h
 		own       string // node to which p itself was nominated
 		left      int64
 	}{
-		{name: "nobody", left: 24576},
-		{name: "of a higher priority, its peak", nominated: []*corev1.Pod{pod("q", 200, "n", 16000, 4000)}, left: 8576},
-		{name: "of the same", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, left: 8576},
-		{name: "of a lower", nominated: []*corev1.Pod{pod("q", 99, "n", 1, 16000)}, left: 24576},
+		{name: "none", left: 24576},
+		{name: "higher priority: its peak", nominated: []*corev1.Pod{pod("q", 200, "n", 16000, 4000)}, left: 8576},
+		{name: "same priority", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, left: 8576},
+		{name: "lower priority", nominated: []*corev1.Pod{pod("q", 99, "n", 1, 16000)}, left: 24576},
 		{name: "to another node", nominated: []*corev1.Pod{pod("q", 200, "other", 1, 16000)}, left: 24576},
 		{name: "itself", nominated: []*corev1.Pod{pod("p", 100, "n", 1, 16000)}, own: "n", left: 24576},
-		{name: "both to one node: the other is first", nominated: []*corev1.Pod{pod("a", 100, "n", 1, 16000)}, own: "n", left: 8576},
-		{name: "both to one node: the other is second", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, own: "n", left: 24576},
-		{name: "whose binding is on its way", nominated: []*corev1.Pod{pod("booked", 200, "n", 1, 16000)}, left: 24576},
+		{name: "both to one node, the other first", nominated: []*corev1.Pod{pod("a", 100, "n", 1, 16000)}, own: "n", left: 8576},
+		{name: "both to one node, the other second", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, own: "n", left: 24576},
+		{name: "its binding is on its way", nominated: []*corev1.Pod{pod("booked", 200, "n", 1, 16000)}, left: 24576},
 		{name: "two", nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 8000, 1)}, left: 576},
 		{
-			name:      "two of whom only the more important fits",
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 10000, 1)}, left: 14576,
+			name: "two of which only the one with the higher priority fits", left: 14576,
+			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 10000, 1)},
 		},
-		{name: "who does not fit any more keeps nothing", nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: []ledger.Pod{hold("h", 10000)}, left: 14576},
+		{name: "one that no longer fits", nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 10000, left: 14576},
 		{
-			name:      "who waits for one that is ending keeps its room",
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: []ledger.Pod{hold("h", 10000)}, ending: "h", left: -1,
+			name: "one that waits for a pod's end", left: -1,
+			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 10000, ending: true,
 		},
 		{
-			name:      "and leaves what is neither its nor the ending one's",
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: []ledger.Pod{hold("h", 8500)}, ending: "h", left: 76,
+			name: "what is neither its nor the ending pod's", left: 76,
+			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 8500, ending: true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			book := ledger.New()
-			book.SetNode(ledger.Node{Name: "n", Devices: []device.Device{
-				{UUID: "n-0", Family: "NVIDIA", Healthy: true, Capacity: device.Amount{Slots: 10, MemoryMiB: 24576, Cores: 100}},
-			}})
-			for _, h := range test.held {
-				book.Observe(h)
+			book := sample.NewBook()
+			book.Add("n", 1)
+			if test.held > 0 {
+				book.Hold("h", "n", "n-0", 0, test.held)
 			}
 			s := New(podrequest.Defaults{}, books{"booked"}, nil)
 			for _, q := range test.nominated {
 				s.Observe(q)
 			}
-			if test.ending != "" {
-				s.Bound(test.ending, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}})
+			if test.ending {
+				s.Bound("h", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}})
 			}
 			var scratch placement.Scratch
 			fits := func(mib int64) bool {
-				p, err := podrequest.Parse(pod("p", 100, test.own, 1, mib), podrequest.Defaults{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := parse(t, pod("p", 100, test.own, 1, mib))
 				_, refusal := nodefit.Fit(&scratch, p, s.Before(p).View(&scratch, book.Node("n")), "", nil)
 				return !refusal.Refused()
 			}
@@ -128,12 +114,9 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Of no set, for a node that the books do not know, and of a device that is gone there are no claims.
+// There are no claims without a set, on an unknown node, and on a device that is gone.
 func TestNoClaims(t *testing.T) {
-	p, err := podrequest.Parse(pod("p", 100, "", 1, 1), podrequest.Defaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := parse(t, pod("p", 100, "", 1, 1))
 	var none *Set
 	v := &ledger.View{Name: "n", Known: true}
 	if none.Before(p).View(&placement.Scratch{}, v) != v {
@@ -150,17 +133,14 @@ func TestNoClaims(t *testing.T) {
 	}
 }
 
-// Two of the same priority that were nominated to one node after they were read: one of them comes first, not both or none.
+// Two pods of one priority, nominated to one node after they were parsed: one of them is ahead, not both or none.
 func TestNominatedSinceItWasRead(t *testing.T) {
 	s := New(podrequest.Defaults{}, books{}, nil)
 	for _, uid := range []string{"a", "b"} {
 		s.Observe(pod(uid, 100, "n", 1, 1))
 	}
 	for uid, want := range map[string]int{"a": 0, "b": 1} {
-		p, err := podrequest.Parse(pod(uid, 100, "", 1, 1), podrequest.Defaults{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := parse(t, pod(uid, 100, "", 1, 1))
 		if got := len(s.Before(p).On("n")); got != want || !s.Has(uid) {
 			t.Errorf("%d come before %s, want %d; it is nominated: %t", got, uid, want, s.Has(uid))
 		}
@@ -183,14 +163,14 @@ func TestEnds(t *testing.T) {
 	s.Observe(pod("r", 200, "c", 1, 1))
 	s.remove("r")
 	s.remove("r")
-	deleted, cleared, plain, unreadable := pod("s", 200, "d", 1, 1), pod("s", 200, "", 1, 1), pod("s", 200, "d", 1, 1), pod("s", 200, "d", 1, 1)
-	failed := pod("s", 200, "d", 1, 1)
+	again := func() *corev1.Pod { return pod("s", 200, "d", 1, 1) }
+	deleted, cleared, plain, unreadable, failed := again(), pod("s", 200, "", 1, 1), again(), again(), again()
 	failed.Status.Phase = corev1.PodFailed // which leaves the rest of the status as it is
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	plain.Spec.InitContainers, plain.Spec.Containers = nil, nil
 	unreadable.Annotations = map[string]string{"hami.io/gpu-scheduler-policy": "tetris"}
 	for _, last := range []*corev1.Pod{deleted, cleared, plain, unreadable, failed} {
-		s.Observe(pod("s", 200, "d", 1, 1))
+		s.Observe(again())
 		s.Observe(last)
 		s.Observe(last)
 	}
@@ -233,10 +213,7 @@ func TestRun(t *testing.T) {
 	}
 	<-watching
 	await.Until(t, "the nominated pod is known", s.Synced)
-	p, err := podrequest.Parse(pod("p", 100, "", 1, 1), podrequest.Defaults{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := parse(t, pod("p", 100, "", 1, 1))
 	if got := fmt.Sprint(len(s.Before(p).On("n"))); got != "1" {
 		t.Errorf("%s claims", got)
 	}

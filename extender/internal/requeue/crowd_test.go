@@ -181,7 +181,7 @@ func heap() int64 {
 func TestPassIsBounded(t *testing.T) {
 	const nodes, pods = 2000, 200
 	f, _, _ := crowd(t, nodes, pods, func(i int) int64 { return int64(2000 + i) })
-	f.quota(1 << 40)
+	f.book.Limit(1 << 40)
 	f.free("", "ns")
 	if tries := f.pass(); tries != MaxTries || f.nudged != nil {
 		t.Errorf("%d placements tried, want %d and no more; nudged %v", tries, MaxTries, f.nudged)

@@ -6,35 +6,27 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/extender/internal/sample"
 )
 
-// nominatedPod returns a pod of priority 100 for which kube-scheduler has evicted others from a node, "" for none yet.
+// nominatedPod returns a pod of priority 100 that is nominated to a node, "" for none.
 func nominatedPod(name, node string, mib int64) *corev1.Pod {
-	priority := int32(100)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
-	p.Spec.Priority, p.Status.NominatedNodeName = &priority, node
-	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-		"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
-	}}}}
-	return p
+	return sample.Nominated(sample.Pod(name, 0, mib), 100, node)
 }
 
 func read(t *testing.T, pod *corev1.Pod) *podrequest.Request {
 	t.Helper()
-	p, err := podrequest.Parse(pod, podrequest.Defaults{})
+	r, err := podrequest.Parse(pod, podrequest.Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return r
 }
 
-// filter is Filter's own look at a node, which remembers a pod that it refuses.
+// filter fits a pod on a node as Filter does, and remembers it if it is refused.
 func (f *fixture) filter(t *testing.T, p *podrequest.Request, node string) bool {
 	t.Helper()
 	mark := f.FilterStarts()
@@ -46,8 +38,8 @@ func (f *fixture) filter(t *testing.T, p *podrequest.Request, node string) bool 
 	return false
 }
 
-// Room that is kept for a nominated pod wakes that pod and nobody behind it, until it is kept no more: Filter would
-// refuse whoever else is woken, who would be woken again for it, and so on.
+// Room that is kept for a nominated pod requeues that pod and no other, until it is no longer kept: Filter would refuse
+// the others, which would be requeued again, and so on.
 func TestKeptRoomWakesNobodyElse(t *testing.T) {
 	f := newFixture("n")
 	f.hold("h", "n", 9000)
@@ -71,15 +63,17 @@ func TestKeptRoomWakesNobodyElse(t *testing.T) {
 	f.want(t)
 	f.hold("first", "n", 6000) // its binding
 	f.Remove("first")
-	f.kept.Observe(func() *corev1.Pod { p := nominatedPod("first", "n", 6000); p.Spec.NodeName = "n"; return p }())
+	bound := nominatedPod("first", "n", 6000)
+	bound.Spec.NodeName = "n"
+	f.kept.Observe(bound)
 	f.want(t, "small")
 	f.leave("first")
 	f.want(t, "low")
 }
 
-// Of pods that are alike and of the same priority the nominated one is woken, although the other waits for longer and
-// has no room; and the other when the nomination is taken back.
-func TestNominatedAmongItsLikes(t *testing.T) {
+// Of two equal pods the nominated one is requeued, although the other has waited longer; and the other when the
+// nomination is taken back.
+func TestNominatedAmongEqualPods(t *testing.T) {
 	f := newFixture("n")
 	f.hold("h", "n", 9000)
 	f.refuse(read(t, nominatedPod("older", "", 6000)), "n")
@@ -103,13 +97,14 @@ func TestTwoNominatedToOneNode(t *testing.T) {
 	}
 	f.leave("h")
 	f.want(t, "a")
-	if !f.filter(t, read(t, nominatedPod("a", "n", 6000)), "n") || f.filter(t, read(t, nominatedPod("b", "n", 6000)), "n") {
+	a, b := read(t, nominatedPod("a", "n", 6000)), read(t, nominatedPod("b", "n", 6000))
+	if !f.filter(t, a, "n") || f.filter(t, b, "n") {
 		t.Error("Filter decides otherwise")
 	}
 	f.want(t)
 }
 
-// One that was nominated when it was refused and is no more: those who never were are not taken for its likes.
+// A pod that was nominated when it was refused and no longer is makes no group with pods that never were.
 func TestNominatedNoMore(t *testing.T) {
 	f := newFixture("n")
 	f.hold("h", "n", 9000)
@@ -120,7 +115,7 @@ func TestNominatedNoMore(t *testing.T) {
 	f.want(t)
 }
 
-// As after a large job has had as many evicted: what is known of the nominated is not known once for each of them.
+// After a large job has had many pods evicted, a pass does not keep a copy of all nominated pods for each of them.
 func TestManyNominated(t *testing.T) {
 	const many = 1000
 	nodes := make([]string, many)

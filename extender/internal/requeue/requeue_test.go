@@ -18,12 +18,13 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/nominated"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
+	"github.com/phasegpu/phasegpu/extender/internal/sample"
 )
 
 // fixture is a Queue with a real ledger, whose passes run when the test says so.
 type fixture struct {
 	*Queue
-	book   *ledger.Book
+	book   sample.Book
 	kept   *nominated.Set
 	now    time.Time
 	gate   int
@@ -33,12 +34,11 @@ type fixture struct {
 }
 
 func newFixture(nodes ...string) *fixture {
-	f := &fixture{book: ledger.New(), now: time.Unix(1000, 0), gate: 8}
+	f := &fixture{book: sample.NewBook(), now: time.Unix(1000, 0), gate: 8}
 	for _, n := range nodes {
-		f.book.SetNode(ledger.Node{Name: n, Devices: []device.Device{{
-			UUID: n, Family: "NVIDIA", Model: "A", Healthy: true,
-			Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100},
-		}}})
+		card := sample.Card(n)
+		card.Capacity.MemoryMiB = 10000
+		f.book.SetNode(ledger.Node{Name: n, Devices: []device.Device{card}})
 	}
 	f.Queue = New(f.book, f, func() time.Time { return f.now }, zap.NewNop())
 	f.kept = nominated.New(podrequest.Defaults{}, f.book, f.Queue)
@@ -57,18 +57,8 @@ func (f *fixture) Nudge(r *podrequest.Request) {
 
 func (f *fixture) pass() (tries int) { return f.Queue.pass(f, f.kept, f) }
 
-// quota limits the namespace's memory.
-func (f *fixture) quota(mib int64) {
-	f.book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{
-		{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: mib},
-	}})
-}
-
 // hold has a running pod hold memory on a node, leave takes it away.
-func (f *fixture) hold(name, node string, mib int64) {
-	f.book.Observe(ledger.Pod{UID: name, Namespace: "ns", Name: name, Node: node, Classes: phase.Pod{phase.App},
-		Allocation: device.Allocation{{{UUID: node, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib}}}}})
-}
+func (f *fixture) hold(name, node string, mib int64) { f.book.Hold(name, node, node, 0, mib) }
 
 func (f *fixture) leave(name string) {
 	d, err := f.book.Remove(name)
@@ -246,7 +236,7 @@ func TestOnlyNodesThatWereOffered(t *testing.T) {
 
 func TestQuotaReleased(t *testing.T) {
 	f := newFixture("a", "b")
-	f.quota(9000)
+	f.book.Limit(9000)
 	f.hold("h1", "a", 4000)
 	f.hold("h2", "a", 4000)
 	f.refuse(wants("p", 4000), "a", "b")
@@ -261,7 +251,7 @@ func TestQuotaReleased(t *testing.T) {
 // Neither a quota nor a node alone is enough.
 func TestQuotaAndNode(t *testing.T) {
 	f := newFixture("a")
-	f.quota(9000)
+	f.book.Limit(9000)
 	f.hold("h", "a", 9000)
 	f.hold("g", "a", 100)
 	f.refuse(wants("p", 9000), "a")
@@ -288,14 +278,14 @@ func TestGateRoom(t *testing.T) {
 // A percentage is charged by the card.
 func TestUnsettledCharge(t *testing.T) {
 	f := newFixture("n")
-	f.quota(4999)
+	f.book.Limit(4999)
 	p := wants("p", 0)
 	p.ChargesKnown, p.Charges = false, map[string]ledger.Charge{"NVIDIA": {Devices: 1}}
 	p.Placement.Requests[0].MemoryPercent = 50
 	f.refuse(p, "n")
 	f.free("n", "ns")
 	f.want(t)
-	f.quota(5000)
+	f.book.Limit(5000)
 	f.free("", "ns")
 	f.want(t, "p")
 }
