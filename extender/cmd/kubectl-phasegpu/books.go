@@ -17,11 +17,12 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/input"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/gen/admission"
 )
 
 // What the extenders' manifests call them, and where they show their books.
 const (
-	extenderName = "phasegpu-scheduler" // the label app.kubernetes.io/name of the pods, and the Lease
+	extenderName = admission.SchedulerName // the label app.kubernetes.io/name of the pods, and the Lease
 	extenderPort = "8080"
 	ledgerPath   = "/debug/ledger"
 )

@@ -44,9 +44,7 @@ func explainCommand(s session) *cobra.Command {
 		result := &explain.Report{Pods: []explain.Explanation{}}
 		for _, pod := range set.Pods {
 			e, err := explain.Pod(pod.Pod, release)
-			if err != nil {
-				set.Fail(pod.Source, err)
-			}
+			admit(set, &pod, err)
 			if e != nil {
 				e.Title = pod.Title()
 				result.Pods = append(result.Pods, *e)

@@ -73,9 +73,7 @@ func fitCommand(s session) *cobra.Command {
 			if pod.Spec.NodeName != "" || kube.IsTerminal(pod.Pod) || cluster.Nodes() == 0 {
 				continue
 			}
-			if err := result.Place(pod.Pod, pod.Title()); err != nil {
-				all.Fail(pod.Source, err)
-			}
+			admit(&all, &pod, result.Place(pod.Pod, pod.Title()))
 		}
 		o.writeProblems(all.Problems)
 		if len(result.Pods) == 0 && len(all.Problems) > 0 && o.output == "text" {

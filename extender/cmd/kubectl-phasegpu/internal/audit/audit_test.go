@@ -194,6 +194,18 @@ func TestDrift(t *testing.T) {
 	}
 	const quotaLine = "quota ml/team, limits.nvidia.com/gpumem; "
 	without := change(func(w *objects) { w.pods = slices.Delete(w.pods, 0, 1) })
+	// charged are the lines on which a pod is charged wrongly: a device and, with its amounts, namespace and quota.
+	charged := func(device string, books, must int, cause string) []string {
+		return []string{
+			device + "; " + cause,
+			fmt.Sprintf("namespace ml, NVIDIA %d/%d; %s", books, must, cause),
+			fmt.Sprintf("%s%s; %d used in the books, %d by its pods", quotaLine, cause, books, must),
+		}
+	}
+	// everywhere is charged when nothing else is on the device.
+	everywhere := func(device string, books, must int, cause string) []string {
+		return charged(fmt.Sprintf("%s %d/%d", device, books, must), books, must, cause)
+	}
 	for _, c := range []struct {
 		name      string
 		state     objects            // what the API server has
@@ -204,36 +216,19 @@ func TestDrift(t *testing.T) {
 		unsettled []string
 	}{
 		{"equal", usual, usual, nil, nil, nil, nil},
-		{"a pod too many", without, usual, nil, nil, []string{
-			"device G0 on node n1 21000/5000; a 16000/0 the API server has no such pod",
-			"namespace ml, NVIDIA 21000/5000; a 16000/0 the API server has no such pod",
-			quotaLine + "a 16000/0 the API server has no such pod; 21000 used in the books, 5000 by its pods",
-		}, nil},
-		{"a pod too few", usual, without, nil, nil, []string{
-			"device G0 on node n1 5000/21000; a 0/16000 the books do not have it",
-			"namespace ml, NVIDIA 5000/21000; a 0/16000 the books do not have it",
-			quotaLine + "a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
-		}, nil},
+		{"a pod too many", without, usual, nil, nil,
+			everywhere("device G0 on node n1", 21000, 5000, "a 16000/0 the API server has no such pod"), nil},
+		{"a pod too few", usual, without, nil, nil,
+			everywhere("device G0 on node n1", 5000, 21000, "a 0/16000 the books do not have it"), nil},
 		{"books that are behind", change(func(w *objects) { w.pods[0] = trainer("a", "n1", 99, onG0) }), without, nil,
-			nil, nil, []string{
-				"device G0 on node n1 5000/21000; a 0/16000 the books do not have it",
-				"namespace ml, NVIDIA 5000/21000; a 0/16000 the books do not have it",
-				quotaLine + "a 0/16000 the books do not have it; 5000 used in the books, 21000 by its pods",
-			}},
+			nil, nil, everywhere("device G0 on node n1", 5000, 21000, "a 0/16000 the books do not have it")},
 		{"books that know enough although they are behind",
 			change(func(w *objects) { w.pods[0] = trainer("a", "n1", 99, onG0) }), usual, nil, nil, nil, nil},
 		{"an init container that the books think is still to run",
-			change(func(w *objects) { w.pods[0] = running(w.pods[0]) }), usual, nil, nil, []string{
-				"device G0 on node n1 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
-				"namespace ml, NVIDIA 21000/10000; a 16000/5000 charged from phase load on, its status says steady",
-				quotaLine + "a 16000/5000 charged from phase load on, its status says steady; 21000 used in the books, " +
-					"10000 by its pods",
-			}, nil},
-		{"an ended pod", change(func(w *objects) { w.pods[0] = ended(w.pods[0]) }), usual, nil, nil, []string{
-			"device G0 on node n1 21000/5000; a 16000/0 it has ended",
-			"namespace ml, NVIDIA 21000/5000; a 16000/0 it has ended",
-			quotaLine + "a 16000/0 it has ended; 21000 used in the books, 5000 by its pods",
-		}, nil},
+			change(func(w *objects) { w.pods[0] = running(w.pods[0]) }), usual, nil, nil, everywhere("device G0 on "+
+				"node n1", 21000, 10000, "a 16000/5000 charged from phase load on, its status says steady"), nil},
+		{"an ended pod", change(func(w *objects) { w.pods[0] = ended(w.pods[0]) }), usual, nil, nil,
+			everywhere("device G0 on node n1", 21000, 5000, "a 16000/0 it has ended"), nil},
 		{"another card of the same node: the namespace is right", change(func(w *objects) {
 			w.pods[0] = trainer("a", "n1", 11, "G1,NVIDIA,16000,0:;G0,NVIDIA,5000,30:;")
 		}), usual, nil, nil, []string{
@@ -302,31 +297,20 @@ func TestDrift(t *testing.T) {
 			quotaLine + "not in the books, the API server limits it to 40000",
 		}, nil},
 		{"a record that cannot be read", change(func(w *objects) { w.pods[0] = trainer("a", "n1", 11, "G0,abc,;") }),
-			usual, nil, nil, []string{
-				"node n1; a its record cannot be read",
-				"device G0 on node n1 21000/5000; a 16000/0 its record cannot be read",
-				"namespace ml, NVIDIA 21000/5000; a 16000/0 its record cannot be read",
-				quotaLine + "a 16000/0 its record cannot be read; 21000 used in the books, 5000 by its pods",
-			}, nil},
+			usual, nil, nil, append([]string{"node n1; a its record cannot be read"},
+				everywhere("device G0 on node n1", 21000, 5000, "a 16000/0 its record cannot be read")...), nil},
 		{"a card that the node does not list", change(func(w *objects) {
 			w.pods[0] = trainer("a", "n1", 11, "G9,NVIDIA,16000,0:;G0,NVIDIA,5000,30:;")
 		}), change(func(w *objects) {
 			w.pods[0] = trainer("a", "n1", 11,
 				"G9,NVIDIA,9000,0:;G0,NVIDIA,5000,30:;")
-		}), nil, nil, []string{
-			"device G9 on node n1 9000/16000; a 9000/16000 its record says otherwise",
-			"namespace ml, NVIDIA 14000/21000; a 9000/16000 its record says otherwise",
-			quotaLine + "a 9000/16000 its record says otherwise; 14000 used in the books, 21000 by its pods",
-		}, nil},
+		}), nil, nil, charged("device G9 on node n1 9000/16000", 14000, 21000, "a 9000/16000 its record says otherwise"), nil},
 		{"an assumption for a pod that is gone", usual, usual,
 			assume(t, trainer("gone", "", 14, ""), "n1",
 				device.Share{UUID: "G1", Family: "NVIDIA",
-					Amount: device.Amount{Slots: 1, MemoryMiB: 300, Cores: 100}}), nil, []string{
-				"device G1 on node n1 300/0; gone 300/0 assumed, and the API server has no such pod",
-				"namespace ml, NVIDIA 21300/21000; gone 300/0 assumed, and the API server has no such pod",
-				quotaLine + "gone 300/0 assumed, and the API server has no such pod; 21300 used in the books, 21000 by " +
-					"its pods",
-			}, nil},
+					Amount: device.Amount{Slots: 1, MemoryMiB: 300,
+						Cores: 100}}), nil, charged("device G1 on node n1 300/0", 21300, 21000, "gone 300/0 assumed, "+
+				"and the API server has no such pod"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := c.seen.extender(t, c.book)

@@ -60,62 +60,59 @@ func place(nodes []*corev1.Node, bound, pods []*corev1.Pod, p podrequest.Default
 }
 
 func TestPlace(t *testing.T) {
-	of := func(memory int64) *corev1.Pod {
+	type nodes []*corev1.Node
+	type pods []*corev1.Pod
+	type names = []string
+	asks := func(memory int64) *corev1.Pod {
 		return pod("p", "", "", corev1.Container{Name: "a", Resources: gpus(1, memory)})
 	}
 	ended := pod("ended", "n1", "n1-0,NVIDIA,9000,0:;", corev1.Container{Name: "a", Resources: gpus(1, 9000)})
 	ended.Status.Phase = corev1.PodSucceeded
 	running := pod("running", "n1", "n1-0,NVIDIA,9000,0:;", corev1.Container{Name: "a", Resources: gpus(1, 9000)})
 	garbled := pod("garbled", "n1", "n1-0", corev1.Container{Name: "a", Resources: gpus(1, 9000)})
-	tolerant := of(1000)
+	tolerant := asks(1000)
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-	progressed := of(6000)
+	progressed := asks(6000)
 	progressed.Spec.InitContainers = []corev1.Container{{Name: "i", Resources: gpus(1, 8000)}}
 	progressed.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "a",
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 	closed := node("n1", 4)
 	closed.Spec.Unschedulable = true
-	twice := of(6000)
+	twice := asks(6000)
 	twice.UID = "u"
 	n1, n2 := node("n1", 4), node("n2", 4)
 
 	for _, c := range []struct {
 		name            string
-		nodes           []*corev1.Node
-		bound, pods     []*corev1.Pod
+		nodes           nodes
+		bound, pods     pods
 		spread          bool
 		where, problems []string
 	}{
-		{"binpack fills a node before the next", []*corev1.Node{n1, n2}, nil,
-			[]*corev1.Pod{of(6000), of(4000), of(4000)}, false, []string{"n1", "n1", "n2"}, nil},
-		{"spread goes to the emptier", []*corev1.Node{n1, n2}, nil, []*corev1.Pod{of(6000), of(4000), of(4000)}, true,
-			[]string{"n1", "n2", "n2"}, nil},
-		{"the same pod twice is two pods", []*corev1.Node{n1}, nil, []*corev1.Pod{twice, twice}, false,
-			[]string{"n1", ""}, nil},
-		{"a bound pod holds", []*corev1.Node{n1}, []*corev1.Pod{running}, []*corev1.Pod{of(1001), of(1000)}, false,
-			[]string{"", "n1"}, nil},
-		{"given twice, once", []*corev1.Node{node("n1", 2)}, []*corev1.Pod{running, running.DeepCopy()},
-			[]*corev1.Pod{of(1000)}, false, []string{"n1"}, nil},
-		{"an ended one does not", []*corev1.Node{n1}, []*corev1.Pod{ended}, []*corev1.Pod{of(10000)}, false,
-			[]string{"n1"}, nil},
-		{"an unreadable one closes its node", []*corev1.Node{n1, n2}, []*corev1.Pod{garbled}, []*corev1.Pod{of(1000)},
-			false, []string{"n2"}, []string{"Pod ml/garbled"}},
-		{"kubelet's count rules beside the slots", []*corev1.Node{node("n1", 1)}, nil, []*corev1.Pod{of(1), of(1)},
-			false, []string{"n1", ""}, nil},
-		{"without allocatable the inventory rules", []*corev1.Node{node("n1", 0)}, nil,
-			[]*corev1.Pod{of(1), of(1), of(1), of(1), of(1)}, false, []string{"n1", "n1", "n1", "n1",
-				""}, []string{"Node n1"}},
-		{"a closed node, and who tolerates it", []*corev1.Node{closed}, nil, []*corev1.Pod{of(1), tolerant}, false,
-			[]string{"", "n1"}, nil},
-		{"a node given twice counts as given last", []*corev1.Node{closed, n1}, nil, []*corev1.Pod{of(10000)}, false,
-			[]string{"n1"}, nil},
-		{"a pod to place starts from its first phase, whatever its status", []*corev1.Node{n1}, nil,
-			[]*corev1.Pod{progressed, of(3000), of(2000)}, false, []string{"n1", "", "n1"}, nil},
-		{"a pod without devices goes anywhere", []*corev1.Node{n1}, []*corev1.Pod{garbled},
-			[]*corev1.Pod{pod("cpu", "", "",
-				corev1.Container{Name: "a"})}, false, []string{"n1"}, []string{"Pod ml/garbled"}},
-		{"a bad pod loses no other", []*corev1.Node{n1}, nil, []*corev1.Pod{of(-1), of(1)}, false, []string{"n1"},
-			[]string{"Pod p"}},
+		{"binpack fills a node before the next", nodes{n1, n2}, nil, pods{asks(6000), asks(4000), asks(4000)}, false,
+			names{"n1", "n1", "n2"}, nil},
+		{"spread goes to the emptier", nodes{n1, n2}, nil, pods{asks(6000), asks(4000), asks(4000)}, true,
+			names{"n1", "n2", "n2"}, nil},
+		{"the same pod twice is two pods", nodes{n1}, nil, pods{twice, twice}, false, names{"n1", ""}, nil},
+		{"a bound pod holds", nodes{n1}, pods{running}, pods{asks(1001), asks(1000)}, false, names{"", "n1"}, nil},
+		{"given twice, once", nodes{node("n1", 2)}, pods{running, running.DeepCopy()}, pods{asks(1000)}, false,
+			names{"n1"}, nil},
+		{"an ended one does not", nodes{n1}, pods{ended}, pods{asks(10000)}, false, names{"n1"}, nil},
+		{"an unreadable one closes its node", nodes{n1, n2}, pods{garbled}, pods{asks(1000)}, false, names{"n2"},
+			names{"Pod ml/garbled"}},
+		{"kubelet's count rules beside the slots", nodes{node("n1", 1)}, nil, pods{asks(1), asks(1)}, false,
+			names{"n1", ""}, nil},
+		{"without allocatable the inventory rules", nodes{node("n1", 0)}, nil,
+			pods{asks(1), asks(1), asks(1), asks(1), asks(1)}, false, names{"n1", "n1", "n1", "n1",
+				""}, names{"Node n1"}},
+		{"a closed node, and who tolerates it", nodes{closed}, nil, pods{asks(1), tolerant}, false, names{"", "n1"},
+			nil},
+		{"a node given twice counts as given last", nodes{closed, n1}, nil, pods{asks(10000)}, false, names{"n1"}, nil},
+		{"a pod to place starts from its first phase, whatever its status", nodes{n1}, nil,
+			pods{progressed, asks(3000), asks(2000)}, false, names{"n1", "", "n1"}, nil},
+		{"a pod without devices goes anywhere", nodes{n1}, pods{garbled},
+			pods{pod("cpu", "", "", corev1.Container{Name: "a"})}, false, names{"n1"}, names{"Pod ml/garbled"}},
+		{"a bad pod loses no other", nodes{n1}, nil, pods{asks(-1), asks(1)}, false, names{"n1"}, names{"Pod p"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p podrequest.Defaults

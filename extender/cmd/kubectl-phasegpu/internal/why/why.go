@@ -17,6 +17,7 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
+	"github.com/phasegpu/phasegpu/gen/admission"
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
@@ -194,19 +195,16 @@ func (r *Report) waiting(question *Question) {
 
 // ours says whether the pod is phasegpu's to place.
 func (r *Report) ours(pod *corev1.Pod) {
-	const ours = "phasegpu-scheduler"
-	switch scheduler := pod.Spec.SchedulerName; scheduler {
-	case ours:
-		return
-	case "", corev1.DefaultSchedulerName:
+	switch scheduler := pod.Spec.SchedulerName; {
+	case scheduler == admission.SchedulerName:
+	case admission.IsDefaultScheduler(scheduler):
 		r.hinder("scheduler", "spec.schedulerName is %s and not %s: phasegpu's webhook has not admitted it "+
 			"(it is older than the webhook, or that was not asked). Create it anew; "+
-			"without a record of its devices its node serves none",
-			corev1.DefaultSchedulerName, ours)
+			"without a record of its devices its node serves none", corev1.DefaultSchedulerName, admission.SchedulerName)
 	default:
-		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a "+
-			"scheduler that uses its extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
-			scheduler, ours)
+		r.hinder("scheduler", "spec.schedulerName is %s: phasegpu places only pods of %s, and of a scheduler that uses its "+
+			"extender and that the webhook knows (--allow-scheduler). Leave the name out and create it anew",
+			scheduler, admission.SchedulerName)
 	}
 }
 
