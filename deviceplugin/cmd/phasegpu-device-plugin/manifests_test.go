@@ -71,7 +71,7 @@ func TestDaemonSetMountsWhatThePluginReads(t *testing.T) {
 	mounted := map[string]bool{}
 	for _, m := range container.VolumeMounts {
 		if paths[m.Name] != m.MountPath {
-			t.Errorf("%s of the node is mounted at %s: what containers are told to mount is the node's", paths[m.Name],
+			t.Errorf("%s of the node is mounted at %s: containers mount the node's path", paths[m.Name],
 				m.MountPath)
 		}
 		mounted[m.MountPath] = true

@@ -187,9 +187,8 @@ func placed() *corev1.Pod {
 	}
 }
 
-// Kubelet rejects what comes while nobody serves it, and tells of that late. So devices are offered while
-// kubelet follows the plugin's list and no longer, and a plugin that ends first allocates for the pod that is on
-// its way.
+// Kubelet rejects pods while no plugin serves it, and reports that late. So devices are offered only while kubelet
+// follows the plugin's list, and a plugin that ends first allocates for the pod that is on its way.
 func TestOffersWhatKubeletAllocates(t *testing.T) {
 	p := start(t, "--isolation=none")
 	offered := func() bool { return strings.Contains(p.annotation(), `"health":true`) }
@@ -225,7 +224,7 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 	}
 	p.wait()
 	if offered() {
-		t.Error("devices are offered by nobody")
+		t.Error("devices are offered without a plugin")
 	}
 }
 

@@ -230,5 +230,5 @@ func intended(e kubelet.Entry) string {
 	if text := e.Response.Annotations[EntryAnnotation]; text != "" {
 		return "pod UID and container " + text
 	}
-	return "nobody that phasegpu knows (another device plugin allocated them)"
+	return "no container that phasegpu knows (another device plugin allocated them)"
 }

@@ -166,8 +166,8 @@ func TestRefitOfEveryContainer(t *testing.T) {
 	n.admit(aligning("strict", newPod("next", part{"A", on("G0", 24000)})), map[string]int{"a0": 0})
 }
 
-// The record is right already, or kubelet's ids are where its devices are: nobody is asked, whichever
-// devices of the NUMA node the ids belong to.
+// If the record is right already, or kubelet's ids are on the NUMA node of the recorded devices, the service is not asked,
+// whichever devices of the NUMA node the ids belong to.
 func TestNothingToAsk(t *testing.T) {
 	n, s := newRefitNode(t, 2, slow)
 	n.admit(aligning("strict", newPod("near", part{"I", on("G1", 2000)}, part{"A", on("G1", 1000)})),
@@ -262,7 +262,7 @@ func TestIdenticalPodsAreNotMoved(t *testing.T) {
 		"AnotherInGate")
 }
 
-// An alignment that nobody knows is not taken for none.
+// An unknown alignment is an error.
 func TestUnknownAlignment(t *testing.T) {
 	n := newNode(t, 4)
 	pod := aligning("exact", newPod("p", part{"A", on("G0", 1000)}))

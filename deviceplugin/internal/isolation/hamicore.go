@@ -84,7 +84,7 @@ func (h HAMiCore) cache(c Container) (string, error) {
 	return dir, open(dir)
 }
 
-// open makes a folder that a container's user, whoever that is, may write to.
+// open makes a folder that any user may write to.
 func open(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A cache is the container's alone, and its user, whoever that is, can write there.
+// A cache is the container's alone, and any user can write there.
 func TestCacheIsItsOwn(t *testing.T) {
 	h := HAMiCore{Dir: folder(t)}
 	caches := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// As kubelet 1.37 writes it, with a resource of somebody else's. AllocResp is the environment A=b.
+// As kubelet 1.37 writes it, with another plugin's resource. AllocResp is the environment A=b.
 const written = `{"Data":{"PodDeviceEntries":[
 	{"PodUID":"u1","ContainerName":"init","ResourceName":"nvidia.com/gpu","DeviceIDs":{"1":["b"],"0":["c","a"]},"AllocResp":"CgYKAUESAWI="},
 	{"PodUID":"u1","ContainerName":"app","ResourceName":"example.com/nic","DeviceIDs":{"-1":["eth0"]},"AllocResp":"AA=="}

@@ -103,7 +103,7 @@ func TestCardThatDoesNotAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("cards (-want +got):\n%s", diff)
 	}
-	// One that nobody has seen has nothing to be told of.
+	// A card that was never seen is left out.
 	if got, _ = look(s, nil, pci); len(got) != 7 {
 		t.Errorf("%d cards, want the 7 that answer", len(got))
 	}
@@ -259,7 +259,7 @@ func TestXIDs(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if last := f.xids[len(f.xids)-1]; last != "79 true" {
-		t.Errorf("told of XID %q, want 79, fatal", last)
+		t.Errorf("observed XID %q, want 79, fatal", last)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestStreamBreaks(t *testing.T) {
 	err := f.errs[0]
 	f.mu.Unlock()
 	if !strings.Contains(err.Error(), "waiting for events") {
-		t.Errorf("told of %v", err)
+		t.Errorf("observed %v", err)
 	}
 	f.eventually("a new stream", func() bool { return f.sets == 2 })
 	f.healthy("a broken stream")

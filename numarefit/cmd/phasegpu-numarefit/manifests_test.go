@@ -130,10 +130,10 @@ func TestManifestsTellTheCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join("cert-manager", "trust.yaml")
-	var told corev1.ConfigMap
-	load(t, file, "ConfigMap", &told)
-	if told.Namespace != o.caNamespace || told.Name != o.caName {
-		t.Errorf("it writes ConfigMap %s/%s, and %s/%s is there", o.caNamespace, o.caName, told.Namespace, told.Name)
+	var published corev1.ConfigMap
+	load(t, file, "ConfigMap", &published)
+	if published.Namespace != o.caNamespace || published.Name != o.caName {
+		t.Errorf("it writes ConfigMap %s/%s, and %s/%s is there", o.caNamespace, o.caName, published.Namespace, published.Name)
 	}
 	var role rbacv1.Role
 	load(t, file, "Role", &role)

@@ -151,9 +151,9 @@ func TestRun(t *testing.T) {
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "200") {
 		t.Errorf("/readyz: %s", got)
 	}
-	await.Until(t, "the CA in the ConfigMap", func() (told bool) {
-		api.set(func() { told = strings.Contains(api.configMap, string(cert)) })
-		return told
+	await.Until(t, "the CA in the ConfigMap", func() (published bool) {
+		api.set(func() { published = strings.Contains(api.configMap, string(cert)) })
+		return published
 	})
 	api.set(func() { api.away = true })
 	if got := get(t, "http://"+health+"/readyz"); !strings.HasPrefix(got, "503") ||

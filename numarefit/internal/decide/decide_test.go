@@ -120,7 +120,7 @@ func TestWrite(t *testing.T) {
 			before: func(api *fakeapi.API) func(int) error { return once(api, nil, edit("?")) },
 		},
 		{
-			name: "somebody else moved it meanwhile", want: onB, writes: 1,
+			name: "another writer moved it meanwhile", want: onB, writes: 1,
 			before: func(api *fakeapi.API) func(int) error { return once(api, nil, edit(onB)) },
 		},
 		{

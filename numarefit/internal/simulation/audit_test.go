@@ -10,7 +10,7 @@ import (
 // book knows it, and those that are being bound.
 func (sim *simulation) booked() (bound, assumed []object) {
 	for _, name := range sim.server.names {
-		o := sim.server.at(name, sim.told(name))
+		o := sim.server.at(name, sim.known(name))
 		if o.node() != "" && !(sim.gone[o.uid()] && o.version <= sim.listed) {
 			bound = append(bound, o)
 		}

@@ -46,7 +46,7 @@ func (sim *simulation) refitted(q *question, p *patch, before, after object) {
 			sim.fail("refit %d moved a container while pod %s was in the gate too", q.number, o.pod.Name)
 		}
 		if o.unreadable() {
-			sim.fail("refit %d moved a container while nobody knew what pod %s holds", q.number, o.pod.Name)
+			sim.fail("refit %d moved a container while the record of pod %s was unreadable", q.number, o.pod.Name)
 		}
 	}
 	sim.roomy(fmt.Sprintf("refit %d", q.number), before, after, sim.raisedSince(q.Node, p.others))
@@ -62,7 +62,7 @@ func skeleton(o object) string {
 	return text
 }
 
-// roomy checks that what a write raised has room, unless somebody may take room without asking and did, unseen.
+// roomy checks that there is room for what a write raised. It is excused if room was taken, unseen, without asking.
 func (sim *simulation) roomy(what string, before, after object, excused bool) {
 	if excused {
 		return

@@ -19,7 +19,7 @@ import (
 type extender struct {
 	book     *ledger.Book
 	attempts []*attempt
-	gate     map[string]*corev1.Pod // by UID: bound pods, as told last
+	gate     map[string]*corev1.Pod // by UID: bound pods, as seen last
 	watch
 }
 
@@ -102,7 +102,7 @@ func (sim *simulation) enter(a *actor, t *attempt) error {
 	}
 }
 
-// admits reports whether nobody is in the node's gate but pods of which the container calls may be mixed up.
+// admits reports whether the node's gate has only pods that kubelet's calls may confuse with this one.
 func (sim *simulation) admits(t *attempt) bool {
 	if sim.flaws.noGate {
 		return true
@@ -153,7 +153,7 @@ func (sim *simulation) assume(t *attempt) error {
 	}
 	t.checked, t.unseen = sim.server.version, false
 	for _, r := range sim.raises {
-		t.unseen = t.unseen || r.node == t.node && r.version > sim.told(r.name)
+		t.unseen = t.unseen || r.node == t.node && r.version > sim.known(r.name)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ type flaws struct {
 	noPrecondition bool // the API server ignores a patch's resourceVersion
 	noGate         bool // the extender binds whenever there is room
 	together       bool // pods that may be refitted enter the gate together with identical ones
-	deaf           bool // the book is not told of a record that changed
+	deaf           bool // the book misses changed records
 }
 
 // simulation is one interleaving. Only one of its actors is active at a time.

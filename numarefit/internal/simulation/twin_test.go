@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// use is what somebody holds of a device, or of all.
+// use is what is held of a device, or of all.
 type use struct{ slots, memory int }
 
 func (u use) plus(v use) use { return use{u.slots + v.slots, u.memory + v.memory} }
@@ -103,7 +103,7 @@ func sum(entries [][]share, alive []int, uuid string) use {
 	return total
 }
 
-// unreadable reports whether nobody can say what a live pod holds.
+// unreadable reports whether a live pod's record is unreadable.
 func (o object) unreadable() bool {
 	return o.node() != "" && !o.life.ended && o.record() != "" && !o.readable
 }

@@ -69,7 +69,7 @@ func (sim *simulation) shape() (s shape) {
 	return s
 }
 
-// newLife is that of a pod of which nobody has seen anything.
+// newLife is a pod's before kubelet's first report.
 func newLife(pod *corev1.Pod) life {
 	var l life
 	for i := range pod.Spec.InitContainers {
@@ -127,7 +127,7 @@ func (sim *simulation) delete() {
 	sim.server.store(o.pod.Name, &pod, o.life)
 }
 
-// label changes something of a pod that concerns nobody here.
+// label changes something of a pod that does not matter here.
 func (sim *simulation) label() {
 	if o, ok := sim.some(func(o object) bool { return o.node() != "" }); ok {
 		sim.say("a user labels %s", o.pod.Name)

@@ -16,11 +16,11 @@ type watch struct {
 	at     map[string]uint64 // by name: the version up to which the watch has shown it
 	listed uint64            // version of the newest list that overtook the watch
 	ahead  []object          // listed, and not shown yet
-	gone   map[string]bool   // by UID: pods of a list of which somebody learned that they are gone
+	gone   map[string]bool   // by UID: pods of a list that were found to be gone
 }
 
-// told is the version up to which the book knows a pod.
-func (x *watch) told(name string) uint64 { return max(x.at[name], x.listed) }
+// known is the version up to which the book knows a pod.
+func (x *watch) known(name string) uint64 { return max(x.at[name], x.listed) }
 
 // visible is what a watch of bound pods shows, as the feed's transform leaves it.
 func visible(o object) object {
@@ -36,7 +36,7 @@ func visible(o object) object {
 }
 
 // deliver has the watch show something new: mostly the next version of a pod, sometimes a later one, sometimes the
-// same again. Sometimes a list overtakes it, or somebody looks after pods that a list showed.
+// same again. Sometimes a list overtakes it, or pods of a list are looked up.
 func (sim *simulation) deliver() {
 	switch p := sim.IntN(100); {
 	case p < 3:

@@ -75,7 +75,7 @@ func TestKeep(t *testing.T) {
 				t.Errorf("%s: log (-want +got):\n%s", when, diff)
 			}
 		}
-		const told, warned = "info: published the CA", "warn: callers may not trust the serving certificate"
+		const published, warned = "info: published the CA", "warn: callers may not trust the serving certificate"
 
 		later()
 		has("without a file", "", warned)
@@ -84,10 +84,10 @@ func TestKeep(t *testing.T) {
 		has("no certificate", "", warned)
 		write(t, file, first)
 		later()
-		has("the first", first, told)
+		has("the first", first, published)
 		write(t, file, second)
 		later()
-		has("the second", second, told)
+		has("the second", second, published)
 		write(t, file, "-----BEGIN CERT")
 		later()
 		has("half of one", second, warned)
@@ -99,7 +99,7 @@ func TestKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		later()
-		has("written over", second, told)
+		has("written over", second, published)
 		client.ClearActions()
 		later()
 		if n := len(client.Actions()); n != 3 {
@@ -112,7 +112,7 @@ func TestKeep(t *testing.T) {
 		away = false
 		has("while the API server is away", second, warned)
 		later()
-		has("when it is back", first, told)
+		has("when it is back", first, published)
 		stop()
 		<-ended
 	})
