@@ -70,8 +70,8 @@ func Review(pod *corev1.Pod, allowedSchedulers []string) Verdict {
 // extender, or on every card of its node.
 func (v *Verdict) reviewPlace(spec *corev1.PodSpec, allowedSchedulers []string) {
 	if spec.NodeName != "" {
-		v.refuse(NodeName, "spec.nodeName is %q: only %s places pods with devices; leave it out and choose the node with "+
-			"spec.nodeSelector or affinity", spec.NodeName, SchedulerName)
+		v.refuse(NodeName, "spec.nodeName is %q: only %s places pods with devices; leave it out and choose the node "+
+			"with spec.nodeSelector or affinity", spec.NodeName, SchedulerName)
 	}
 	s := spec.SchedulerName
 	if s != SchedulerName && !IsDefaultScheduler(s) && !slices.Contains(allowedSchedulers, s) {
@@ -86,8 +86,8 @@ func (v *Verdict) reviewPlace(spec *corev1.PodSpec, allowedSchedulers []string) 
 		c := kube.Container(spec, position)
 		s := c.SecurityContext
 		if s != nil && s.Privileged != nil && *s.Privileged && classify.Asks(&c.Resources) {
-			v.refuse(Privileged, "container %q requests devices and is privileged, so it would see every card of its node: "+
-				"set securityContext.privileged to false", c.Name)
+			v.refuse(Privileged, "container %q requests devices and is privileged, so it would see every card of its "+
+				"node: set securityContext.privileged to false", c.Name)
 		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/gen/admission"
+	"github.com/phasegpu/phasegpu/gen/yamltest"
 )
 
 // A pod is told all that is wrong with it at once. The messages are tested with the webhook.
@@ -36,11 +36,7 @@ spec:
 		}, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{}
-			if err := yaml.UnmarshalStrict([]byte(test.pod), pod); err != nil {
-				t.Fatal(err)
-			}
-			v := admission.Review(pod, []string{"kueue"})
+			v := admission.Review(yamltest.Read[corev1.Pod](t, test.pod), []string{"kueue"})
 			var got []admission.Reason
 			for _, r := range v.Refusals {
 				got = append(got, r.Reason)

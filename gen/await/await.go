@@ -1,5 +1,5 @@
-// Package await lets tests wait for what they cannot be told of. It is for the tests of gen, of the binaries and of e2e;
-// nothing that runs imports it.
+// Package await lets tests wait for a condition. It is for the tests of gen, of the binaries and of
+// e2e; nothing that runs imports it.
 package await
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience is for busy machines; whoever waits for long has found a defect.
+// patience is for busy machines.
 const patience = time.Minute
 
 // Until waits until a condition holds, and ends the test if it does not within a minute. what says what is

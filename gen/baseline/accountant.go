@@ -10,9 +10,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 )
 
-// Accountant does what a scheduler does that keeps no book: on each question it reads the annotation of every pod
-// and adds up what their containers hold, all of them, as if they ran at once. It answers the same questions and
-// checks nothing that it reads.
+// Accountant works like a scheduler without a ledger: on each call it reads the annotation of every pod and adds up
+// what all containers hold, as if they ran at once. It checks nothing that it reads.
 type Accountant struct {
 	pods  []*corev1.Pod
 	nodes map[string]*ledger.Node
@@ -53,13 +52,15 @@ func plus(a, b device.Amount) device.Amount {
 // Record reads a pod's annotation, trusting it.
 func Record(p *corev1.Pod) device.Allocation {
 	var a device.Allocation
-	for _, container := range strings.Split(strings.TrimSuffix(p.Annotations["hami.io/vgpu-devices-allocated"], ";"), ";") {
+	record := strings.TrimSuffix(p.Annotations["hami.io/vgpu-devices-allocated"], ";")
+	for _, container := range strings.Split(record, ";") {
 		var shares []device.Share
 		for _, share := range strings.Split(container, ":") {
 			if fields := strings.Split(share, ","); len(fields) == 4 {
 				memory, _ := strconv.ParseInt(fields[2], 10, 64)
 				cores, _ := strconv.ParseInt(fields[3], 10, 64)
-				shares = append(shares, device.Share{UUID: fields[0], Family: fields[1], Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: cores}})
+				amount := device.Amount{Slots: 1, MemoryMiB: memory, Cores: cores}
+				shares = append(shares, device.Share{UUID: fields[0], Family: fields[1], Amount: amount})
 			}
 		}
 		a = append(a, shares)
@@ -67,7 +68,7 @@ func Record(p *corev1.Pod) device.Allocation {
 	return a
 }
 
-// Asks returns what each container asks for.
+// Asks returns what each container requests.
 func Asks(p *corev1.Pod) []device.Amount {
 	var asks []device.Amount
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -80,9 +81,11 @@ func Asks(p *corev1.Pod) []device.Amount {
 	return asks
 }
 
-// Place finds a device of a node for each container, one after the other, or says that there is none. score is
-// how full the node's devices are on average, 0 to 1.
-func (a *Accountant) Place(node string, u Usage, asks []device.Amount) (allocation device.Allocation, score float64, ok bool) {
+// Place finds a device of a node for each container, one after the other; ok is false if there is none. score is how
+// full the node's devices are on average, 0 to 1.
+func (a *Accountant) Place(
+	node string, u Usage, asks []device.Amount,
+) (allocation device.Allocation, score float64, ok bool) {
 	n := a.nodes[node]
 	held := make([]device.Amount, len(n.Devices))
 	for d := range n.Devices {

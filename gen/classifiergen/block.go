@@ -12,8 +12,7 @@ import (
 
 var marker = regexp.MustCompile(`^([ \t]*).*\b(BEGIN|END) GENERATED ([A-Za-z0-9-]+)`)
 
-// rewriteFiles renews the generated blocks of files, all or none: each file is checked before any is
-// written.
+// rewriteFiles renews the generated blocks of files, all or none: all files are checked before one is written.
 func rewriteFiles(paths []string, blocks map[string][]string) error {
 	renewed := make([][]byte, len(paths))
 	for i, path := range paths {
@@ -39,8 +38,8 @@ func rewriteFiles(paths []string, blocks map[string][]string) error {
 	return nil
 }
 
-// rewrite returns text with its generated blocks renewed. Text without any is an error: it was named
-// to be kept true, and nothing would.
+// rewrite returns text with its generated blocks renewed. Text without any is an error, since it was named to have
+// some.
 func rewrite(text []byte, blocks map[string][]string) ([]byte, error) {
 	var out []string
 	var open string // name of the block that we are in
@@ -56,7 +55,7 @@ func rewrite(text []byte, blocks map[string][]string) ([]byte, error) {
 		case m[2] == "BEGIN":
 			lines, ok := blocks[m[3]]
 			if !ok {
-				return nil, fmt.Errorf("line %d: block %q is unknown: use one of %s", i+1, m[3], strings.Join(names(blocks), ", "))
+				return nil, fmt.Errorf("line %d: block %q is unknown: use one of %s", i+1, m[3], names(blocks))
 			}
 			open, found = m[3], true
 			out = append(out, line)
@@ -77,9 +76,12 @@ func rewrite(text []byte, blocks map[string][]string) ([]byte, error) {
 		return nil, fmt.Errorf("BEGIN GENERATED %s without its END", open)
 	}
 	if !found {
-		return nil, fmt.Errorf("no line says BEGIN GENERATED and one of %s: add the markers or take the file off the command line", strings.Join(names(blocks), ", "))
+		return nil, fmt.Errorf("no line says BEGIN GENERATED and one of %s: add the markers or take the file off "+
+			"the command line", names(blocks))
 	}
 	return []byte(strings.Join(out, "\n")), nil
 }
 
-func names(blocks map[string][]string) []string { return slices.Sorted(maps.Keys(blocks)) }
+func names(blocks map[string][]string) string {
+	return strings.Join(slices.Sorted(maps.Keys(blocks)), ", ")
+}

@@ -19,11 +19,10 @@ func blocks(all []families.Family) map[string][]string {
 	}
 }
 
-// matchConditions selects the pods with a family's resource in any container, or with a protected
-// annotation. Ephemeral containers are not looked at: Kubernetes allows them no resources. Only the
-// containers can be null (a pod that is yet to be refused for having none). The cost is
-// a few hundred units for an ordinary pod, where a request may spend millions: each container's few
-// resource names are looked up in one constant list, which the API server folds into a set.
+// matchConditions selects the pods with a family's resource in any container, or with a protected annotation. Ephemeral
+// containers are left out: Kubernetes allows them no resources. Only the containers can be null (a pod that is yet to
+// be refused for having none). The cost is a few hundred units for an ordinary pod, where a request may spend millions:
+// each container's few resource names are looked up in one constant list, which the API server folds into a set.
 func matchConditions(all []families.Family) []string {
 	var resources []string
 	for i := range all {
@@ -34,7 +33,8 @@ func matchConditions(all []families.Family) []string {
 	lines := []string{
 		"- name: devices-or-records",
 		"  expression: >-",
-		"    [object.spec.containers == null ? [] : object.spec.containers, object.spec.?initContainers.orValue([])].exists(containers,",
+		"    [object.spec.containers == null ? [] : object.spec.containers, " +
+			"object.spec.?initContainers.orValue([])].exists(containers,",
 		"      containers.exists(c,",
 		"        [c.?resources.?limits.orValue({}), c.?resources.?requests.orValue({})].exists(amounts,",
 		"          amounts.exists(name, name in [",
@@ -121,8 +121,8 @@ func quotaTable(all []families.Family) []string {
 		if f.MemoryBlockMiB != 1 {
 			unit = fmt.Sprintf(", in blocks of %d MiB", f.MemoryBlockMiB)
 		}
-		lines = append(lines, fmt.Sprintf("| %[1]s | `limits.%[2]s`, `requests.%[2]s`%[3]s | `limits.%[4]s`, `requests.%[4]s` |",
-			f.Word, f.Memory, unit, f.Cores))
+		lines = append(lines, fmt.Sprintf("| %[1]s | `limits.%[2]s`, `requests.%[2]s`%[3]s | `limits.%[4]s`, "+
+			"`requests.%[4]s` |", f.Word, f.Memory, unit, f.Cores))
 	}
 	return lines
 }

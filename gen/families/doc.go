@@ -1,6 +1,5 @@
-// Package families declares the device families that phasegpu knows, one file each. Everything else
-// that must know them is generated from here by classifier-gen: adding a family is adding a file and
-// running make generate.
+// Package families declares the device families that phasegpu knows, one file each. classifier-gen generates from them
+// everything else that has to know them: to add a family, add a file and run make generate.
 //
 // A declaration is a Go type with marker comments:
 //

@@ -1,6 +1,8 @@
 package families
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/phasegpu/phasegpu/core/wire"
@@ -9,8 +11,8 @@ import (
 // ManagedResource is an entry of the scheduler extender's managedResources.
 type ManagedResource struct {
 	Name corev1.ResourceName
-	// IgnoredByScheduler is set for the resources that no kubelet advertises: kube-scheduler would
-	// find no node for them.
+	// IgnoredByScheduler is set for resources that kubelet does not advertise: kube-scheduler would find no node for
+	// them.
 	IgnoredByScheduler bool
 }
 
@@ -25,8 +27,8 @@ func ManagedResources(all []Family) []ManagedResource {
 	return managed
 }
 
-// ProtectedAnnotations returns the pod annotations that only phasegpu's own service accounts may
-// write: the families' allocations and what is written beside them at bind.
+// ProtectedAnnotations returns the pod annotations that only phasegpu's own service accounts may write: the families'
+// allocations and what bind writes with them.
 func ProtectedAnnotations(all []Family) []string {
 	var keys []string
 	for i := range all {
@@ -37,10 +39,5 @@ func ProtectedAnnotations(all []Family) []string {
 
 // Advertises reports whether kubelet advertises the resource.
 func (f *Family) Advertises(name corev1.ResourceName) bool {
-	for _, advertised := range f.Advertised {
-		if advertised == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(f.Advertised, name)
 }

@@ -2,7 +2,7 @@ package families
 
 import corev1 "k8s.io/api/core/v1"
 
-// Family is a declaration as a value: what generated code and its users iterate over.
+// Family is a declaration as a value.
 type Family struct {
 	Word           string                // type word in allocations, e.g. "NVIDIA"
 	Count          corev1.ResourceName   // number of devices
@@ -26,7 +26,7 @@ func (f *Family) Resources() []corev1.ResourceName {
 	return append(names, f.Cores)
 }
 
-// Kind is what a resource of a family amounts to.
+// Kind is what a resource of a family counts.
 type Kind uint8
 
 // The kinds of resource. Other is every resource that belongs to no family.

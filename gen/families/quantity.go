@@ -9,7 +9,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 )
 
-// read returns a quantity of one of the family's resources that a container asks for.
+// read returns a quantity of one of the family's resources that a container requests.
 func (f *Family) read(name corev1.ResourceName, kind Kind, q resource.Quantity) (int64, error) {
 	switch kind {
 	case Count:
@@ -23,8 +23,8 @@ func (f *Family) read(name corev1.ResourceName, kind Kind, q resource.Quantity) 
 	}
 }
 
-// Limit returns what a ResourceQuota allows of one of the family's resources, in MiB for memory and in
-// percent for cores. It may be zero and has no bound but that of an int64.
+// Limit returns what a ResourceQuota allows of one of the family's resources, in MiB for memory and in percent for
+// cores. It may be any int64 from 0.
 func (f *Family) Limit(name corev1.ResourceName, kind Kind, q resource.Quantity) (int64, error) {
 	block := int64(1)
 	if kind == Memory {
@@ -36,9 +36,8 @@ func (f *Family) Limit(name corev1.ResourceName, kind Kind, q resource.Quantity)
 
 const maxInt64 = 1<<63 - 1
 
-// number returns a whole number without binary suffix within bounds. A suffix such as Gi is refused:
-// it means bytes, and whoever writes it means something else than the number that it stands for.
-// A decimal suffix is a way to write a number, and the API server rewrites numbers so (1000 is 1k).
+// number returns a whole number within bounds. A binary suffix such as Gi is refused: it multiplies the number, and the
+// author means bytes, not MiB. A decimal suffix is allowed, because the API server writes 1000 as 1k.
 func (f *Family) number(name corev1.ResourceName, q resource.Quantity, least, most int64, none string) (int64, error) {
 	if q.Format == resource.BinarySI {
 		return 0, fmt.Errorf("%s: %s means %d bytes: write %s", name, q.String(), q.Value(), f.instead(name, q))

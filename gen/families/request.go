@@ -12,15 +12,17 @@ import (
 // MaxDevices bounds the devices of one container. No node has more; beyond it a number is a mistake.
 const MaxDevices = 1024
 
-// Request reads what a container asks for; the zero Request when it asks for no device. resource tells
-// the family and kind of a resource name, family the declaration of a type word.
+// Request reads what a container requests; the zero Request if it requests no device. resource returns the family and
+// kind of a resource name, family the declaration of a type word.
 //
-// A missing count is 1: the webhook adds it, and accounting reads older objects the same way. Missing
-// cores are the family's default; neither memory nor a percentage is the whole card.
+// A missing count is 1: the webhook adds it, and accounting reads older objects the same way. Missing cores are the
+// family's default; without memory and percentage it is the whole card.
 //
-// Errors name the resource and the fix: two families, memory beside a percentage, requests that differ
-// from limits, a fraction, a binary suffix, a number out of range.
-func Request(r *corev1.ResourceRequirements, resource func(corev1.ResourceName) (string, Kind), family func(string) *Family) (device.Request, error) {
+// Errors name the resource and the fix: two families, memory beside a percentage, requests that differ from limits, a
+// fraction, a binary suffix, a number out of range.
+func Request(
+	r *corev1.ResourceRequirements, resource func(corev1.ResourceName) (string, Kind), family func(string) *Family,
+) (device.Request, error) {
 	var names []corev1.ResourceName
 	for name := range r.Limits {
 		if _, kind := resource(name); kind != Other {
@@ -36,14 +38,14 @@ func Request(r *corev1.ResourceRequirements, resource func(corev1.ResourceName) 
 			return device.Request{}, fmt.Errorf("%s is in requests alone: put it in limits", name)
 		}
 		if limit.Cmp(asked) != 0 {
-			return device.Request{}, fmt.Errorf("%s: requests %v differs from limits %v: make them equal or leave it out of requests",
-				name, asked.String(), limit.String())
+			return device.Request{}, fmt.Errorf("%s: requests %v differs from limits %v: make them equal or leave it "+
+				"out of requests", name, asked.String(), limit.String())
 		}
 	}
 	if len(names) == 0 {
 		return device.Request{}, nil
 	}
-	slices.Sort(names) // one message for one mistake, whatever the map's order
+	slices.Sort(names) // so that the message does not depend on the map's order
 
 	word, _ := resource(names[0])
 	f := family(word)
@@ -51,8 +53,8 @@ func Request(r *corev1.ResourceRequirements, resource func(corev1.ResourceName) 
 	for _, name := range names {
 		other, kind := resource(name)
 		if other != word {
-			return device.Request{}, fmt.Errorf("%s is of family %s and %s of family %s: a container uses devices of one family, leave one out",
-				names[0], word, name, other)
+			return device.Request{}, fmt.Errorf("%s is of family %s and %s of family %s: a container uses devices of "+
+				"one family, leave one out", names[0], word, name, other)
 		}
 		value, err := f.read(name, kind, r.Limits[name])
 		if err != nil {

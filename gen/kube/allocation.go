@@ -11,9 +11,9 @@ import (
 	"github.com/phasegpu/phasegpu/gen/classify"
 )
 
-// Allocation reads what every container of the pod holds, over all families' annotations. A pod without
-// such an annotation has an empty allocation, which still has an entry for every container. The error
-// names the annotation and the part; when several annotations are bad, the first by key.
+// Allocation reads what each container of the pod holds from all families' annotations. The result has an entry for
+// every container, empty ones if there is no annotation. The error names the annotation and the part; if several
+// annotations are invalid, the first by key.
 func Allocation(pod *corev1.Pod) (device.Allocation, error) {
 	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
 	keys := make([]string, 0, 1) // nearly always
@@ -38,7 +38,8 @@ func Allocation(pod *corev1.Pod) (device.Allocation, error) {
 				continue
 			}
 			if held := merged[position]; len(held) > 0 {
-				return nil, fmt.Errorf("annotation %s: container %s has devices of family %s here and of family %s in another annotation: a container has devices of one family",
+				return nil, fmt.Errorf("annotation %s: container %s has devices of family %s here and of family %s in "+
+					"another annotation: a container has devices of one family",
 					key, Container(&pod.Spec, position).Name, shares[0].Family, held[0].Family)
 			}
 			merged[position] = shares
@@ -50,7 +51,7 @@ func Allocation(pod *corev1.Pod) (device.Allocation, error) {
 	return merged, nil
 }
 
-// Recorded reports whether the pod carries an allocation, readable or not. It does not allocate.
+// Recorded reports whether the pod has an allocation annotation, readable or not. It does not allocate.
 func Recorded(pod *corev1.Pod) bool {
 	for key := range pod.Annotations {
 		if classify.Allocation(key) != "" {
@@ -60,14 +61,14 @@ func Recorded(pod *corev1.Pod) bool {
 	return false
 }
 
-// AllocationAnnotations returns the annotations that record an allocation, one per family in it.
+// AllocationAnnotations returns the annotations that record an allocation, one per family.
 func AllocationAnnotations(a device.Allocation) map[string]string {
 	annotations := map[string]string{}
 	for _, shares := range a {
 		for i := range shares {
 			f := classify.Family(shares[i].Family)
 			if f == nil {
-				continue // no such family: placement makes shares only of devices that Node returned
+				continue // unknown family: does not occur, placement uses only devices that Node returned
 			}
 			if _, ok := annotations[f.PodAnnotation]; !ok {
 				annotations[f.PodAnnotation] = wire.EncodeAllocation(f.Word, a)

@@ -25,8 +25,8 @@ func PodProblem(pod *corev1.Pod, facts *ledger.Pod, byDefault phase.Release) err
 	case facts.Unreadable != "":
 		record = errors.New(facts.Unreadable)
 	case facts.Allocation.IsEmpty() && Asks(&pod.Spec):
-		record = fmt.Errorf("asks for devices and is on node %s without a record of which: phasegpu did not place it and "+
-			"charges it nothing; delete it and let phasegpu-scheduler place it", pod.Spec.NodeName)
+		record = fmt.Errorf("asks for devices and is on node %s without a record of which: phasegpu did not place it "+
+			"and charges it nothing; delete it and let phasegpu-scheduler place it", pod.Spec.NodeName)
 	}
 	return errors.Join(record, release)
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Charges returns, by family, the maximum over the pod's phases of the phase's total of what its
-// containers ask for (MiB × devices, percent × devices). known is false for a family whose memory only
-// a device can settle (percentage, whole card): its MemoryMiB then leaves those containers out.
-func Charges(classes phase.Pod, requests []device.Request) (charges map[string]ledger.Charge, known map[string]bool, err error) {
+// Charges returns, by family, the maximum over the pod's phases of what their containers request in total (MiB ×
+// devices, percent × devices). known is false for a family of which some memory depends on the device (a percentage,
+// the whole card); MemoryMiB is then without those containers.
+func Charges(
+	classes phase.Pod, requests []device.Request,
+) (charges map[string]ledger.Charge, known map[string]bool, err error) {
 	if len(classes) != len(requests) {
 		return nil, nil, fmt.Errorf("there are requests for %d containers, the pod has %d", len(requests), len(classes))
 	}

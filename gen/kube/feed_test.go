@@ -85,7 +85,7 @@ func uid(p *corev1.Pod) types.UID {
 
 // gpu returns a pod with an init container of 20000 MiB and an app of 5000 on one card.
 func gpu(name string, id types.UID) *corev1.Pod {
-	p := bound(name, []corev1.Container{container("i", "nvidia.com/gpumem", "20000")}, []corev1.Container{container("a", "nvidia.com/gpumem", "5000")},
+	p := bound(name, containers{container("i", "nvidia.com/gpumem", "20000")}, containers{container("a", "nvidia.com/gpumem", "5000")},
 		nvidiaRecord, "G,NVIDIA,20000,0:;G,NVIDIA,5000,0:;")
 	p.UID = id
 	return p
@@ -105,7 +105,7 @@ func TestFeed(t *testing.T) {
 	server.put(node(nvidiaList, card("G")))
 	server.put(quota("q", "limits.nvidia.com/gpumem", "30000"))
 	server.put(gpu("p", "u1"))
-	server.put(bound("plain", nil, []corev1.Container{container("a", "cpu", "1")}))
+	server.put(bound("plain", nil, containers{container("a", "cpu", "1")}))
 	f, book, told := feed(t, client)
 	if got := held(book); got != 20000 {
 		t.Fatalf("once synced %d MiB are held, want 20000", got)
@@ -115,7 +115,7 @@ func TestFeed(t *testing.T) {
 	}
 
 	done := gpu("p", "u1")
-	done.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+	done.Status.InitContainerStatuses = statuses{terminated("i", 0, 1, 2)}
 	server.put(done)
 	await.Until(t, "the init container's memory to be released", func() bool { return held(book) == 5000 })
 	server.put(done) // changes nothing in the books
@@ -179,11 +179,11 @@ func TestFeedProblems(t *testing.T) {
 	bad := gpu("bad", "u1")
 	bad.Annotations[nvidiaRecord] = "G0,abc,;"
 	server.put(bad)
-	foreign := bound("foreign", nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")})
+	foreign := bound("foreign", nil, containers{container("a", "nvidia.com/gpu", "1")})
 	server.put(foreign)
 	never := gpu("never", "u2")
 	never.Annotations["phasegpu.io/release"] = "never"
-	never.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+	never.Status.InitContainerStatuses = statuses{terminated("i", 0, 1, 2)}
 	server.put(never)
 	ended := gpu("ended", "u3")
 	ended.Annotations[nvidiaRecord], ended.Status.Phase = "G0,abc,;", corev1.PodSucceeded
@@ -371,7 +371,7 @@ func TestFeedEqualsRecomputation(t *testing.T) {
 			p = gpu(name, types.UID(fmt.Sprintf("u%d", next)))
 			switch rng.Intn(4) {
 			case 0:
-				p = bound(name, nil, []corev1.Container{container("a", "cpu", "1")})
+				p = bound(name, nil, containers{container("a", "cpu", "1")})
 				p.UID = types.UID(fmt.Sprintf("u%d", next))
 			case 1:
 				p.Annotations[nvidiaRecord] = "bad"
@@ -386,9 +386,9 @@ func TestFeedEqualsRecomputation(t *testing.T) {
 			case 0:
 				p.Status.Phase = corev1.PodSucceeded
 			case 1:
-				p.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+				p.Status.InitContainerStatuses = statuses{terminated("i", 0, 1, 2)}
 			case 2:
-				p.Status.InitContainerStatuses = []corev1.ContainerStatus{running("i", 3)}
+				p.Status.InitContainerStatuses = statuses{running("i", 3)}
 			default:
 				delete(p.Annotations, nvidiaRecord)
 			}

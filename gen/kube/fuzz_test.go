@@ -78,7 +78,7 @@ func FuzzPod(f *testing.F) {
 	f.Add("G,NVIDIA,5,0:;;", ";A,AMD,1,100:;", "hold", "spread", "16Gi", `{"phase":"Running","containerStatuses":[{"name":"a","state":{"running":{}}}]}`)
 	f.Add("G0,abc,;", "", " never", "", "-1", `{"initContainerStatuses":[{"name":"i"},{"name":"i"},{}],"conditions":[{"type":"PodReadyToStartContainers","status":"True"}]}`)
 	f.Fuzz(func(t *testing.T, nvidia, amd, release, policy, quantity, status string) {
-		pod := bound("p", []corev1.Container{container("i")}, []corev1.Container{container("a")},
+		pod := bound("p", containers{container("i")}, containers{container("a")},
 			nvidiaRecord, nvidia, amdRecord, amd, wire.ReleaseAnnotation, release, wire.NodePolicyAnnotation, policy,
 			wire.NUMAAlignment, policy, wire.NUMABindAnnotation, policy, wire.UseUUIDAnnotation, nvidia)
 		if q, err := resource.ParseQuantity(quantity); err == nil {

@@ -143,8 +143,8 @@ func realistic(i int, devices bool) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			NodeName:       nodeName(i),
-			InitContainers: []corev1.Container{{Name: "load"}, {Name: "cache", RestartPolicy: &always}},
-			Containers:     []corev1.Container{{Name: "train"}},
+			InitContainers: containers{{Name: "load"}, {Name: "cache", RestartPolicy: &always}},
+			Containers:     containers{{Name: "train"}},
 			Volumes:        []corev1.Volume{{Name: "data"}, {Name: "config"}, {Name: "kube-api-access"}},
 		},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable},
@@ -166,6 +166,6 @@ func realistic(i int, devices bool) *corev1.Pod {
 		pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, running(pod.Spec.InitContainers[k].Name, k))
 	}
 	dress(&pod.Spec.Containers[0])
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{running("train", 3)}
+	pod.Status.ContainerStatuses = statuses{running("train", 3)}
 	return pod
 }

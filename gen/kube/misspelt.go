@@ -12,9 +12,9 @@ import (
 	"github.com/phasegpu/phasegpu/gen/families"
 )
 
-// Misspelt warns of annotations and resources of a pod that are almost those which phasegpu reads: of their domain,
-// and the first letters the same. Nobody else would, because to Kubernetes any annotation is fine, and a resource is
-// just another extended one. There is a sentence for each, those of annotations first.
+// Misspelt warns of annotations and resources of a pod that are nearly those which phasegpu reads: they have the same
+// domain and first letters. Kubernetes accepts any annotation and any extended resource. There is one warning for each,
+// those of annotations first.
 func Misspelt(pod *corev1.Pod) []string {
 	var warnings []string
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
@@ -23,8 +23,8 @@ func Misspelt(pod *corev1.Pod) []string {
 		}
 		known := annotations()
 		if similar := resembling(key, slices.Values(known[:])); len(similar) > 0 {
-			warnings = append(warnings, fmt.Sprintf("annotation %s is none of phasegpu's and changes nothing: is it misspelt? Known are %s",
-				key, strings.Join(similar, ", ")))
+			warnings = append(warnings, fmt.Sprintf("annotation %s is none of phasegpu's and changes nothing: is it "+
+				"misspelt? Known are %s", key, strings.Join(similar, ", ")))
 		}
 	}
 	for i := range len(pod.Spec.InitContainers) + len(pod.Spec.Containers) {
@@ -41,8 +41,8 @@ func Misspelt(pod *corev1.Pod) []string {
 		slices.Sort(others)
 		for _, name := range others {
 			if similar := resembling(string(name), resources); len(similar) > 0 {
-				warnings = append(warnings, fmt.Sprintf("container %s: resource %s is none of phasegpu's and is left to others: is it misspelt? Known are %s",
-					c.Name, name, strings.Join(similar, ", ")))
+				warnings = append(warnings, fmt.Sprintf("container %s: resource %s is none of phasegpu's and is left "+
+					"to others: is it misspelt? Known are %s", c.Name, name, strings.Join(similar, ", ")))
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func resources(yield func(string) bool) {
 	}
 }
 
-// resembling returns those of the known names whose domain and first letters a name shares, in either case.
+// resembling returns the known names with the same domain and first letters as a name, ignoring case.
 func resembling(name string, known func(yield func(string) bool)) []string {
 	const letters = 3
 	var similar []string

@@ -34,7 +34,7 @@ func TestMisspelt(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Spec: corev1.PodSpec{Containers: containers{{Name: "app"}}}}
 			for _, key := range test.annotations {
 				pod.Annotations[key] = "x"
 			}

@@ -14,11 +14,11 @@ import (
 	"github.com/phasegpu/phasegpu/gen/families"
 )
 
-// Node returns the truth about a node's devices. A device is healthy only while kubelet reports its
-// family's advertised resources as allocatable. An inventory that cannot be read makes the node
-// Unreadable, with the annotation and the part named; the devices of its other families stay listed.
+// Node returns the node as the ledger sees it. A device is healthy only while kubelet reports its family's advertised
+// resources as allocatable. An inventory that cannot be read makes the node Unreadable, which names the annotation and
+// the part; the devices of other families stay listed.
 //
-// spec.unschedulable is kube-scheduler's business and not looked at.
+// spec.unschedulable is left to kube-scheduler.
 func Node(node *corev1.Node) ledger.Node {
 	n := ledger.Node{Name: node.Name}
 	var problems []string
@@ -33,7 +33,8 @@ func Node(node *corev1.Node) ledger.Node {
 		usable := advertised(node, &f)
 		for _, d := range devices {
 			if other, ok := source[d.UUID]; ok {
-				problems = append(problems, fmt.Sprintf("%s: device %s is also in %s: a UUID belongs to one device of a node", from, d.UUID, other))
+				problems = append(problems, fmt.Sprintf("%s: device %s is also in %s: a UUID belongs to one device of "+
+					"a node", from, d.UUID, other))
 				continue
 			}
 			source[d.UUID] = from
@@ -61,7 +62,7 @@ func inventory(node *corev1.Node, f *families.Family) (from string, devices []de
 	return from, devices, err
 }
 
-// advertised reports whether kubelet has all of the family's advertised resources to give.
+// advertised reports whether all of the family's advertised resources are allocatable.
 func advertised(node *corev1.Node, f *families.Family) bool {
 	for _, name := range f.Advertised {
 		if q := node.Status.Allocatable[name]; q.Sign() <= 0 {
@@ -71,13 +72,12 @@ func advertised(node *corev1.Node, f *families.Family) bool {
 	return true
 }
 
-// cardReplicas is how many containers may share a card of a family without a count on its node: one for
-// each percent of its compute.
+// cardReplicas is how many containers may share a card of a family without a count on its node: one per percent of its
+// compute.
 const cardReplicas = 100
 
-// cards returns the devices of a family whose inventory is the node's capacity: cores / 100 cards that
-// share the memory evenly. Their UUIDs are HAMi's: node name, vendor, type word and index, so that what
-// HAMi recorded there stays readable.
+// cards returns the devices of a family whose inventory is the node's capacity: cores / 100 cards that share the memory
+// evenly. Their UUIDs are HAMi's (node name, vendor, type word and index), so that HAMi's records stay readable.
 func cards(node *corev1.Node, f *families.Family) ([]device.Device, error) {
 	cores, err := capacity(node, f.Cores)
 	if err != nil {
@@ -101,18 +101,17 @@ func cards(node *corev1.Node, f *families.Family) ([]device.Device, error) {
 	devices := make([]device.Device, count)
 	for i := range devices {
 		devices[i] = device.Device{
-			UUID:     fmt.Sprintf("%s-%s-%s-%d", node.Name, vendor, strings.ToLower(f.Word), i),
-			Index:    i,
-			Family:   f.Word,
-			Model:    f.Word,
-			Capacity: device.Amount{Slots: cardReplicas, MemoryMiB: blocks * f.MemoryBlockMiB / count, Cores: device.WholeCores},
-			Healthy:  true,
+			UUID:  fmt.Sprintf("%s-%s-%s-%d", node.Name, vendor, strings.ToLower(f.Word), i),
+			Index: i, Family: f.Word, Model: f.Word, Healthy: true,
+			Capacity: device.Amount{
+				Slots: cardReplicas, MemoryMiB: blocks * f.MemoryBlockMiB / count, Cores: device.WholeCores,
+			},
 		}
 	}
 	return devices, nil
 }
 
-// capacity returns a whole number from a node's capacity, 0 when the resource is absent.
+// capacity returns a whole number from a node's capacity, 0 if the resource is absent.
 func capacity(node *corev1.Node, name corev1.ResourceName) (int64, error) {
 	q := node.Status.Capacity[name]
 	value, ok := q.AsInt64()

@@ -16,6 +16,13 @@ const (
 	dcuList      = "hami.io/node-dcu-register"
 )
 
+// Short names of what the tests are full of.
+type (
+	containers = []corev1.Container
+	statuses   = []corev1.ContainerStatus
+	conditions = []corev1.PodCondition
+)
+
 // list returns a list of resources from names and quantities in turn.
 func list(pairs ...string) corev1.ResourceList {
 	l := corev1.ResourceList{}
@@ -38,7 +45,7 @@ func sidecar(name string, pairs ...string) corev1.Container {
 }
 
 // bound returns a pod on node-1 with annotations from keys and values in turn.
-func bound(name string, inits, apps []corev1.Container, annotations ...string) *corev1.Pod {
+func bound(name string, inits, apps containers, annotations ...string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1", Annotations: map[string]string{}},
 		Spec:       corev1.PodSpec{NodeName: "node-1", InitContainers: inits, Containers: apps},

@@ -51,7 +51,8 @@ func WriteOutcome(err error) Outcome {
 
 // ofAnother reports whether the name is another object's now.
 func ofAnother(d *metav1.StatusDetails) bool {
-	return d != nil && slices.ContainsFunc(d.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	isUID := func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
+	return d != nil && slices.ContainsFunc(d.Causes, isUID)
 }
 
 func storageTrouble(err error) bool {

@@ -11,12 +11,13 @@ import (
 	"github.com/phasegpu/phasegpu/gen/classify"
 )
 
-// maxSelected bounds a selector's values: each is compared with every device of a cluster while
-// kube-scheduler waits, and an annotation has room for 100,000.
+// maxSelected bounds a selector's values: each is compared with every device of a cluster while kube-scheduler waits,
+// and an annotation has room for 100,000.
 const maxSelected = 1024
 
-// PlacementPod returns the pod as placement sees it: requests, and selectors and policies from its annotations; node and
-// dev are the default policies. Errors name the annotation and the accepted values, or the container and its resource.
+// PlacementPod returns the pod as placement sees it: requests, and selectors and policies from its annotations; node
+// and dev are the default policies. Errors name the annotation and the accepted values, or the container and its
+// resource.
 func PlacementPod(pod *corev1.Pod, node, dev placement.Policy) (*placement.Pod, error) {
 	requests, err := Requests(&pod.Spec)
 	if err != nil {
@@ -72,8 +73,8 @@ func readAnnotations(pod *corev1.Pod, p *placement.Pod) (err error) {
 	return err
 }
 
-// refitFamily returns the type word of the family that supports refit; of the others nobody compares
-// devices with kubelet's ids.
+// refitFamily returns the type word of the family that supports refit, the only one whose devices have to agree with
+// kubelet's ids.
 func refitFamily() string {
 	for _, f := range classify.Families() {
 		if f.Refit {
@@ -83,8 +84,8 @@ func refitFamily() string {
 	return ""
 }
 
-// Alignment returns whether and how the pod opted in to NUMA refit. The error names the annotation and
-// the accepted values.
+// Alignment returns whether and how the pod opted in to NUMA refit. The error names the annotation and the accepted
+// values.
 func Alignment(pod *corev1.Pod) (wire.Alignment, error) {
 	return annotated(pod, wire.NUMAAlignment, wire.ParseAlignment, wire.Recorded)
 }

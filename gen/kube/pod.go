@@ -13,8 +13,8 @@ import (
 	"github.com/phasegpu/phasegpu/gen/classify"
 )
 
-// Classes returns the classes of a pod's containers in position order. Only restartPolicy Always on an
-// init container makes a sidecar.
+// Classes returns the classes of a pod's containers in position order. Only an init container with restartPolicy Always
+// is a sidecar.
 func Classes(spec *corev1.PodSpec) phase.Pod {
 	classes := make(phase.Pod, len(spec.InitContainers)+len(spec.Containers))
 	for i := range classes {
@@ -27,7 +27,7 @@ func Classes(spec *corev1.PodSpec) phase.Pod {
 	return classes
 }
 
-// Container returns the container at a position, nil when the pod has none there.
+// Container returns the container at a position, nil if there is none.
 func Container(spec *corev1.PodSpec, position int) *corev1.Container {
 	inits := len(spec.InitContainers)
 	switch {
@@ -40,7 +40,7 @@ func Container(spec *corev1.PodSpec, position int) *corev1.Container {
 	}
 }
 
-// Asks reports whether any container of the pod asks for a device of any family. It does not allocate.
+// Asks reports whether a container of the pod requests a device of any family. It does not allocate.
 func Asks(spec *corev1.PodSpec) bool {
 	for i := range spec.InitContainers {
 		if classify.Asks(&spec.InitContainers[i].Resources) {
@@ -55,7 +55,7 @@ func Asks(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// Requests returns what each container asks for, by position. The error names the container.
+// Requests returns what each container requests, by position. The error names the container.
 func Requests(spec *corev1.PodSpec) ([]device.Request, error) {
 	requests := make([]device.Request, len(spec.InitContainers)+len(spec.Containers))
 	for i := range requests {
@@ -68,8 +68,8 @@ func Requests(spec *corev1.PodSpec) ([]device.Request, error) {
 	return requests, nil
 }
 
-// Release returns the pod's release policy: its annotation, or byDefault. With an error, which names
-// the annotation and the accepted values, it returns phase.Hold: the policy that charges most.
+// Release returns the pod's release policy: its annotation, or byDefault. With an error, which names the annotation and
+// the accepted values, it returns phase.Hold, the policy that charges most.
 func Release(pod *corev1.Pod, byDefault phase.Release) (phase.Release, error) {
 	text, ok := pod.Annotations[wire.ReleaseAnnotation]
 	if !ok {
@@ -82,9 +82,9 @@ func Release(pod *corev1.Pod, byDefault phase.Release) (phase.Release, error) {
 	return release, nil
 }
 
-// LedgerPod returns the truth about a pod for the books. What cannot be read is in Unreadable. A pod
-// whose release policy cannot be read holds its peak. A pod without a node or without an allocation
-// annotation has no allocation, whatever its containers ask for: nothing says which devices it uses.
+// LedgerPod returns the pod as the ledger sees it. Unreadable says what cannot be read. A pod whose release policy
+// cannot be read holds its peak. A pod without a node or an allocation annotation has no allocation, whatever its
+// containers request: which devices it uses is not known.
 func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
 	classes := Classes(&pod.Spec)
 	release, _ := Release(pod, byDefault)
@@ -98,7 +98,7 @@ func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
 		Scope:   Scope(pod),
 	}
 	if p.Node == "" || status.Terminal {
-		return p // nothing of it is charged, so nothing of its record matters
+		return p // it is charged nothing, so its record does not matter
 	}
 	allocation, err := Allocation(pod)
 	if err != nil {
@@ -111,7 +111,7 @@ func LedgerPod(pod *corev1.Pod, byDefault phase.Release) ledger.Pod {
 	return p
 }
 
-// version returns a resourceVersion as a number, 0 when it is none (a file has no version).
+// version returns a resourceVersion as a number, 0 if it is none (an object in a file has no version).
 func version(text string) uint64 {
 	v, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 func TestClasses(t *testing.T) {
 	never, always := corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyAlways
 	spec := &corev1.PodSpec{
-		InitContainers: []corev1.Container{{Name: "i0"}, sidecar("s"), {Name: "i1", RestartPolicy: &never}},
-		Containers:     []corev1.Container{{Name: "a0"}, {Name: "a1", RestartPolicy: &always}},
+		InitContainers: containers{{Name: "i0"}, sidecar("s"), {Name: "i1", RestartPolicy: &never}},
+		Containers:     containers{{Name: "a0"}, {Name: "a1", RestartPolicy: &always}},
 	}
 	want := phase.Pod{phase.Init, phase.Sidecar, phase.Init, phase.App, phase.App}
 	if diff := cmp.Diff(want, kube.Classes(spec)); diff != "" {
@@ -38,8 +38,8 @@ func TestClasses(t *testing.T) {
 
 // TestPositions: containers without a device keep their position in requests, record and status.
 func TestPositions(t *testing.T) {
-	five := bound("five", []corev1.Container{container("init")},
-		[]corev1.Container{container("a1", "nvidia.com/gpumem", "16000"), container("a2", "nvidia.com/gpumem", "16000")})
+	five := bound("five", containers{container("init")},
+		containers{container("a1", "nvidia.com/gpumem", "16000"), container("a2", "nvidia.com/gpumem", "16000")})
 	requests, err := kube.Requests(&five.Spec)
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,8 @@ func TestPositions(t *testing.T) {
 	}
 
 	record := ";G,NVIDIA,1000,0:;G,NVIDIA,2000,0:;G,NVIDIA,3000,0:;"
-	pod := bound("p", []corev1.Container{container("i0"), container("i1", "nvidia.com/gpumem", "1000")},
-		[]corev1.Container{container("a0", "nvidia.com/gpumem", "2000"), container("a1", "nvidia.com/gpumem", "3000")}, nvidiaRecord, record)
+	pod := bound("p", containers{container("i0"), container("i1", "nvidia.com/gpumem", "1000")},
+		containers{container("a0", "nvidia.com/gpumem", "2000"), container("a1", "nvidia.com/gpumem", "3000")}, nvidiaRecord, record)
 	allocation, err := kube.Allocation(pod)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestPositions(t *testing.T) {
 }
 
 func TestRequestsNameTheContainer(t *testing.T) {
-	pod := bound("p", []corev1.Container{sidecar("ok", "nvidia.com/gpu", "1")}, []corev1.Container{container("app", "nvidia.com/gpumem", "16Gi")})
+	pod := bound("p", containers{sidecar("ok", "nvidia.com/gpu", "1")}, containers{container("app", "nvidia.com/gpumem", "16Gi")})
 	_, err := kube.Requests(&pod.Spec)
 	if want := "container app: nvidia.com/gpumem: 16Gi means 17179869184 bytes: write 16384 (MiB)"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
@@ -87,7 +87,7 @@ func TestAllocationOfTwoFamilies(t *testing.T) {
 		return []device.Share{{UUID: uuid, Family: family, Amount: device.Amount{Slots: 1, MemoryMiB: 10, Cores: 5}}}
 	}
 	want := device.Allocation{share("G", "NVIDIA"), nil, share("A", "AMD")}
-	apps := []corev1.Container{container("a0"), container("a1"), container("a2")}
+	apps := containers{container("a0"), container("a1"), container("a2")}
 	annotations := map[string]string{nvidiaRecord: "G,NVIDIA,10,5:;;;", amdRecord: ";;A,AMD,10,5:;"}
 	if diff := cmp.Diff(annotations, kube.AllocationAnnotations(want)); diff != "" {
 		t.Errorf("annotations (-want +got):\n%s", diff)
@@ -104,7 +104,7 @@ func TestAllocationOfTwoFamilies(t *testing.T) {
 // TestUnreadable: a bound, live pod with a bad record is not zero, and says why. One that has
 // ended or is not bound charges nothing whatever its record says.
 func TestUnreadable(t *testing.T) {
-	apps := []corev1.Container{container("a0", "nvidia.com/gpu", "1"), container("a1", "amd.com/gpu", "1")}
+	apps := containers{container("a0", "nvidia.com/gpu", "1"), container("a1", "amd.com/gpu", "1")}
 	for _, test := range []struct {
 		name        string
 		annotations []string
@@ -141,10 +141,10 @@ func TestUnreadable(t *testing.T) {
 }
 
 func TestLedgerPod(t *testing.T) {
-	pod := bound("p", []corev1.Container{container("i", "nvidia.com/gpumem", "20")}, []corev1.Container{container("a", "nvidia.com/gpumem", "5")},
+	pod := bound("p", containers{container("i", "nvidia.com/gpumem", "20")}, containers{container("a", "nvidia.com/gpumem", "5")},
 		nvidiaRecord, "G,NVIDIA,20,0:;G,NVIDIA,5,0:;")
 	pod.ResourceVersion = "18446744073709551615"
-	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{terminated("i", 0, 1, 2)}
+	pod.Status.InitContainerStatuses = statuses{terminated("i", 0, 1, 2)}
 	pod.Spec.PriorityClassName = "high"
 	truth := kube.LedgerPod(pod, phase.PerInit)
 	if truth.UID != "uid-p" || truth.Namespace != "team" || truth.Name != "p" || truth.Node != "node-1" ||
@@ -164,7 +164,7 @@ func TestLedgerPod(t *testing.T) {
 }
 
 func TestPlacementPod(t *testing.T) {
-	apps := []corev1.Container{container("a", "nvidia.com/gpu", "1")}
+	apps := containers{container("a", "nvidia.com/gpu", "1")}
 	pod := bound("p", nil, apps,
 		wire.UseUUIDAnnotation, " G1 , G2,", wire.NoUseUUIDAnnotation, "G3", wire.UseTypeAnnotation, "A100", wire.NoUseTypeAnnotation, "P40, T4",
 		wire.NUMABindAnnotation, " true ", wire.NodePolicyAnnotation, "spread", wire.DevicePolicyAnnotation, " binpack", wire.NUMAAlignment, "strict")
@@ -203,7 +203,7 @@ func TestUnknownValues(t *testing.T) {
 		{wire.NoUseUUIDAnnotation, strings.Repeat("g,", 1025), "1025 values are more than 1024"},
 		{wire.UseTypeAnnotation, strings.Repeat("g,", 1025), "1025 values are more than 1024"},
 	} {
-		pod := bound("p", nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")}, test.key, test.value)
+		pod := bound("p", nil, containers{container("a", "nvidia.com/gpu", "1")}, test.key, test.value)
 		_, err := kube.PlacementPod(pod, placement.Binpack, placement.Binpack)
 		if test.key == wire.ReleaseAnnotation {
 			var release phase.Release
@@ -218,7 +218,7 @@ func TestUnknownValues(t *testing.T) {
 }
 
 func TestNothingAskedNothingAllocated(t *testing.T) {
-	pod := bound("p", []corev1.Container{container("i", "cpu", "1")}, []corev1.Container{container("a", "memory", "1Gi")}, "example.com/note", "x")
+	pod := bound("p", containers{container("i", "cpu", "1")}, containers{container("a", "memory", "1Gi")}, "example.com/note", "x")
 	if n := testing.AllocsPerRun(100, func() {
 		if kube.Tracked(pod) || kube.Asks(&pod.Spec) {
 			t.Fatal("a pod without devices is tracked")

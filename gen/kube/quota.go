@@ -13,11 +13,10 @@ import (
 	"github.com/phasegpu/phasegpu/gen/families"
 )
 
-// Quota returns the limits that a ResourceQuota sets on device families; one without any has no Limits.
+// Quota returns the limits that a ResourceQuota sets on device families.
 //
-// A line that cannot be read is a limit of 0 besides an error that names the key: somebody wanted
-// a limit there, so until it is mended nothing new may use that family's dimension. The other lines are
-// in the result as they are.
+// A line that cannot be read becomes a limit of 0, and an error that names its key: a limit was wanted there, so until
+// the line is fixed nothing new may use that family's dimension. The other lines are in the result as usual.
 func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
 	quota := ledger.Quota{Namespace: q.Namespace, Name: q.Name, Selects: selects(q)}
 	var keys []string
@@ -40,7 +39,8 @@ func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
 			limit.Dimension = ledger.Memory
 		}
 		var err error
-		limit.Max, err = classify.Family(word).Limit(corev1.ResourceName(name), kind, q.Spec.Hard[corev1.ResourceName(key)])
+		hard := q.Spec.Hard[corev1.ResourceName(key)]
+		limit.Max, err = classify.Family(word).Limit(corev1.ResourceName(name), kind, hard)
 		if err != nil {
 			limit.Unreadable = err.Error()
 			problems = append(problems, fmt.Errorf("key %s blocks until it is mended: %w", key, err))
@@ -50,12 +50,13 @@ func Quota(q *corev1.ResourceQuota) (ledger.Quota, error) {
 	return quota, errors.Join(problems...)
 }
 
-// selects returns whether a quota's scopes select a pod, nil when it has none. All must match, as in
-// the API server's pod evaluator; a scope that says nothing about pods matches none.
+// selects returns a function that reports whether a quota's scopes select a pod, nil if it has no scopes. All scopes
+// must match, as in the API server's pod evaluator; a scope that is not about pods matches none.
 func selects(q *corev1.ResourceQuota) func(ledger.Scope) bool {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, name := range q.Spec.Scopes {
-		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: name, Operator: corev1.ScopeSelectorOpExists})
+		exists := corev1.ScopedResourceSelectorRequirement{ScopeName: name, Operator: corev1.ScopeSelectorOpExists}
+		scopes = append(scopes, exists)
 	}
 	if q.Spec.ScopeSelector != nil {
 		scopes = append(scopes, q.Spec.ScopeSelector.MatchExpressions...)
@@ -92,7 +93,7 @@ func matches(scope *corev1.ScopedResourceSelectorRequirement, s ledger.Scope) bo
 	}
 }
 
-// matchesClass evaluates a requirement on the priority class. A pod without one is in no set of classes.
+// matchesClass evaluates a requirement on the priority class. A pod without a class is in no set of classes.
 func matchesClass(scope *corev1.ScopedResourceSelectorRequirement, class string) bool {
 	among := class != "" && slices.Contains(scope.Values, class)
 	switch scope.Operator {

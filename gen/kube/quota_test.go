@@ -14,7 +14,10 @@ import (
 )
 
 func quota(name string, pairs ...string) *corev1.ResourceQuota {
-	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "u", ResourceVersion: "1"}, Spec: corev1.ResourceQuotaSpec{Hard: list(pairs...)}}
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: "u", ResourceVersion: "1"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: list(pairs...)},
+	}
 }
 
 func TestQuota(t *testing.T) {
@@ -86,7 +89,8 @@ func TestQuotaInTheBook(t *testing.T) {
 		book.SetQuota(truth)
 	}
 	fits := func(family string, memory, cores int64) bool {
-		return book.CheckQuota("team", "u", ledger.Scope{}, map[string]ledger.Charge{family: {MemoryMiB: memory, Cores: cores}}) == nil
+		charges := map[string]ledger.Charge{family: {MemoryMiB: memory, Cores: cores}}
+		return book.CheckQuota("team", "u", ledger.Scope{}, charges) == nil
 	}
 	set(quota("zero", "limits.amd.com/gpumem", "0"))
 	if fits("AMD", 1, 0) || !fits("AMD", 0, 50) || !fits("NVIDIA", 1, 50) {
@@ -103,6 +107,13 @@ func TestQuotaInTheBook(t *testing.T) {
 	}
 }
 
+func near(term corev1.PodAffinityTerm) *corev1.Affinity {
+	required := []corev1.PodAffinityTerm{term}
+	return &corev1.Affinity{
+		PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required},
+	}
+}
+
 // TestScopes: a quota selects the pods that the API server's evaluator selects.
 func TestScopes(t *testing.T) {
 	deadline, past := int64(5), int64(-1)
@@ -116,7 +127,7 @@ func TestScopes(t *testing.T) {
 			p.Spec.Containers[0] = container("a", "cpu", "1")
 		},
 		"burstable": func(p *corev1.Pod) { p.Spec.Containers[0] = container("a", "cpu", "1") },
-		"init":      func(p *corev1.Pod) { p.Spec.InitContainers = []corev1.Container{container("i", "memory", "1Gi")} },
+		"init":      func(p *corev1.Pod) { p.Spec.InitContainers = containers{container("i", "memory", "1Gi")} },
 		"zero":      func(p *corev1.Pod) { p.Spec.Containers[0] = container("a", "cpu", "0", "memory", "0") },
 		"pod level": func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "1")} },
 		"pod level huge": func(p *corev1.Pod) {
@@ -126,46 +137,50 @@ func TestScopes(t *testing.T) {
 		"high": func(p *corev1.Pod) { p.Spec.PriorityClassName = "high" },
 		"low":  func(p *corev1.Pod) { p.Spec.PriorityClassName = "low" },
 		"near": func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}}}}
+			p.Spec.Affinity = near(corev1.PodAffinityTerm{TopologyKey: "zone"})
 		},
 		"across": func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{Namespaces: []string{"x"}}}}}
+			p.Spec.Affinity = near(corev1.PodAffinityTerm{Namespaces: []string{"x"}})
 		},
 		"across, weighted": func(p *corev1.Pod) {
-			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-				{PodAffinityTerm: corev1.PodAffinityTerm{NamespaceSelector: &metav1.LabelSelector{}}}}}}
+			term := corev1.PodAffinityTerm{NamespaceSelector: &metav1.LabelSelector{}}
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+			p.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution =
+				[]corev1.WeightedPodAffinityTerm{{PodAffinityTerm: term}}
 		},
 	} {
-		p := bound(name, nil, []corev1.Container{container("a", "nvidia.com/gpu", "1")})
+		p := bound(name, nil, containers{container("a", "nvidia.com/gpu", "1")})
 		p.Status.QOSClass = ""
 		change(p)
 		pods[name] = p
 	}
-	requirement := func(scope corev1.ResourceQuotaScope, op corev1.ScopeSelectorOperator, values ...string) corev1.ScopedResourceSelectorRequirement {
-		return corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: op, Values: values}
+	type scopes = []corev1.ResourceQuotaScope
+	byClass := func(op corev1.ScopeSelectorOperator, values ...string) []corev1.ScopedResourceSelectorRequirement {
+		return []corev1.ScopedResourceSelectorRequirement{
+			{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: op, Values: values},
+		}
 	}
-	class := corev1.ResourceQuotaScopePriorityClass
 	for _, test := range []struct {
 		name     string
-		scopes   []corev1.ResourceQuotaScope
+		scopes   scopes
 		selector []corev1.ScopedResourceSelectorRequirement
 		want     string // names, sorted; a leading ! for all but those
 	}{
 		{name: "none", want: "!"},
-		{name: "Terminating", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}, want: "deadline"},
-		{name: "NotTerminating", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotTerminating}, want: "!deadline"},
-		{name: "BestEffort", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}, want: "!burstable;init;pod level"},
-		{name: "NotBestEffort", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeNotBestEffort}, want: "burstable;init;pod level"},
-		{name: "CrossNamespacePodAffinity", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeCrossNamespacePodAffinity}, want: "across;across, weighted"},
-		{name: "PriorityClass", scopes: []corev1.ResourceQuotaScope{class}, want: "high;low"},
-		{name: "class in", selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, corev1.ScopeSelectorOpIn, "high", "higher")}, want: "high"},
-		{name: "class not in", selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, corev1.ScopeSelectorOpNotIn, "high")}, want: "!high"},
-		{name: "class exists", selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, corev1.ScopeSelectorOpExists)}, want: "high;low"},
-		{name: "no class", selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, corev1.ScopeSelectorOpDoesNotExist)}, want: "!high;low"},
-		{name: "both must hold", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating},
-			selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, corev1.ScopeSelectorOpExists)}, want: ""},
-		{name: "not about pods", scopes: []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeVolumeAttributesClass}, want: ""},
-		{name: "unknown operator", selector: []corev1.ScopedResourceSelectorRequirement{requirement(class, "Like", "high")}, want: ""},
+		{name: "Terminating", scopes: scopes{corev1.ResourceQuotaScopeTerminating}, want: "deadline"},
+		{name: "NotTerminating", scopes: scopes{corev1.ResourceQuotaScopeNotTerminating}, want: "!deadline"},
+		{name: "BestEffort", scopes: scopes{corev1.ResourceQuotaScopeBestEffort}, want: "!burstable;init;pod level"},
+		{name: "NotBestEffort", scopes: scopes{corev1.ResourceQuotaScopeNotBestEffort}, want: "burstable;init;pod level"},
+		{name: "CrossNamespacePodAffinity", scopes: scopes{corev1.ResourceQuotaScopeCrossNamespacePodAffinity}, want: "across;across, weighted"},
+		{name: "PriorityClass", scopes: scopes{corev1.ResourceQuotaScopePriorityClass}, want: "high;low"},
+		{name: "class in", selector: byClass(corev1.ScopeSelectorOpIn, "high", "higher"), want: "high"},
+		{name: "class not in", selector: byClass(corev1.ScopeSelectorOpNotIn, "high"), want: "!high"},
+		{name: "class exists", selector: byClass(corev1.ScopeSelectorOpExists), want: "high;low"},
+		{name: "no class", selector: byClass(corev1.ScopeSelectorOpDoesNotExist), want: "!high;low"},
+		{name: "both must hold", scopes: scopes{corev1.ResourceQuotaScopeTerminating},
+			selector: byClass(corev1.ScopeSelectorOpExists), want: ""},
+		{name: "not about pods", scopes: scopes{corev1.ResourceQuotaScopeVolumeAttributesClass}, want: ""},
+		{name: "unknown operator", selector: byClass("Like", "high"), want: ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := quota("q", "limits.nvidia.com/gpumem", "1")
@@ -197,30 +212,30 @@ func TestCharges(t *testing.T) {
 	}{
 		{
 			name:    "none",
-			apps:    []corev1.Container{container("a", "cpu", "1")},
+			apps:    containers{container("a", "cpu", "1")},
 			charges: map[string]ledger.Charge{}, known: map[string]bool{},
 		},
 		{
 			name:    "per device",
-			apps:    []corev1.Container{container("a", "nvidia.com/gpu", "2", "nvidia.com/gpumem", "2048", "nvidia.com/gpucores", "30")},
+			apps:    containers{container("a", "nvidia.com/gpu", "2", "nvidia.com/gpumem", "2048", "nvidia.com/gpucores", "30")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 4096, Cores: 60}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
 			name:    "a sidecar before the large init",
-			inits:   []corev1.Container{sidecar("s", "nvidia.com/gpumem", "2000"), container("i", "nvidia.com/gpumem", "20000")},
-			apps:    []corev1.Container{container("a", "nvidia.com/gpumem", "10000")},
+			inits:   containers{sidecar("s", "nvidia.com/gpumem", "2000"), container("i", "nvidia.com/gpumem", "20000")},
+			apps:    containers{container("a", "nvidia.com/gpumem", "10000")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 2, MemoryMiB: 22000}}, known: map[string]bool{"NVIDIA": true},
 		},
 		{
 			name:    "a percentage is known on a card only",
-			inits:   []corev1.Container{container("i", "nvidia.com/gpumem", "20000")},
-			apps:    []corev1.Container{container("a", "nvidia.com/gpumem-percentage", "50")},
+			inits:   containers{container("i", "nvidia.com/gpumem", "20000")},
+			apps:    containers{container("a", "nvidia.com/gpumem-percentage", "50")},
 			charges: map[string]ledger.Charge{"NVIDIA": {Devices: 1, MemoryMiB: 20000}}, known: map[string]bool{"NVIDIA": false},
 		},
 		{
 			name:    "each family on its own",
-			inits:   []corev1.Container{container("i", "amd.com/gpu", "1")},
-			apps:    []corev1.Container{container("a", "nvidia.com/gpumem", "10000"), container("b", "cambricon.com/mlu.smlu.vmemory", "4")},
+			inits:   containers{container("i", "amd.com/gpu", "1")},
+			apps:    containers{container("a", "nvidia.com/gpumem", "10000"), container("b", "cambricon.com/mlu.smlu.vmemory", "4")},
 			charges: map[string]ledger.Charge{"AMD": {Devices: 1}, "NVIDIA": {Devices: 1, MemoryMiB: 10000}, "MLU": {Devices: 1, MemoryMiB: 1024, Cores: 100}},
 			known:   map[string]bool{"AMD": false, "NVIDIA": true, "MLU": true},
 		},
@@ -246,7 +261,7 @@ func TestCharges(t *testing.T) {
 	if _, _, err := kube.Charges(nil, []device.Request{{}}); err == nil {
 		t.Error("requests for a container that is not there: no error")
 	}
-	classes := kube.Classes(&bound("p", nil, []corev1.Container{container("a"), container("b")}).Spec)
+	classes := kube.Classes(&bound("p", nil, containers{container("a"), container("b")}).Spec)
 	for _, requests := range [][]device.Request{
 		{{Family: "F", Devices: 2, MemoryMiB: 1 << 62}, {}},
 		{{Family: "F", Devices: 1, MemoryMiB: 1 << 62}, {Family: "F", Devices: 1, MemoryMiB: 1 << 62}},

@@ -40,7 +40,7 @@ func reducePod(pod *corev1.Pod) *corev1.Pod {
 			})
 		}
 	}
-	if r.Status.QOSClass == "" { // the resources that tell it are dropped
+	if r.Status.QOSClass == "" { // the resources that determine it are dropped
 		r.Status.QOSClass = corev1.PodQOSBurstable
 		if bestEffort(pod) {
 			r.Status.QOSClass = corev1.PodQOSBestEffort
@@ -92,7 +92,9 @@ func reduceStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus 
 			state.Running = &corev1.ContainerStateRunning{StartedAt: r.StartedAt}
 		}
 		if t := s.State.Terminated; t != nil {
-			state.Terminated = &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt}
+			state.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode: t.ExitCode, StartedAt: t.StartedAt, FinishedAt: t.FinishedAt,
+			}
 		}
 	}
 	return reduced

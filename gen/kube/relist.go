@@ -72,8 +72,8 @@ func (f *Feed) list(ctx context.Context, each func(*corev1.Pod)) (at string, err
 }
 
 // follow reads pods that a list showed before the watch did until the watch has shown them, which it usually does a
-// moment later. But of a pod that ends while the watch is interrupted the watch shows nothing, and only reading it tells
-// that it has to leave the book.
+// moment later. But of a pod that ends while the watch is interrupted the watch shows nothing, and only reading it
+// tells that it has to leave the book.
 func (f *Feed) follow(ctx context.Context, unseen []*corev1.Pod) {
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Cap: 30 * time.Second, Steps: 1 << 30}
 	for len(unseen) > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/ledger"
 )
 
-// Scope returns what the scopes of a ResourceQuota can tell the pod apart by, as the API server's pod
-// evaluator does (k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
+// Scope returns what the scopes of a ResourceQuota can select the pod by, as in the API server's pod evaluator
+// (k8s.io/kubernetes/pkg/quota/v1/evaluator/core).
 func Scope(pod *corev1.Pod) ledger.Scope {
 	deadline := pod.Spec.ActiveDeadlineSeconds
 	return ledger.Scope{
@@ -18,8 +18,8 @@ func Scope(pod *corev1.Pod) ledger.Scope {
 	}
 }
 
-// bestEffort reports the QoS class that the API server recorded or, at admission, will record: no CPU
-// and no memory asked for, by the pod itself where it says anything, else by any container.
+// bestEffort reports whether the QoS class is BestEffort, as the API server recorded it or, at admission, will record
+// it: no CPU and no memory requested, by the pod if it has resources of its own, else by its containers.
 func bestEffort(pod *corev1.Pod) bool {
 	if class := pod.Status.QOSClass; class != "" {
 		return class == corev1.PodQOSBestEffort

@@ -8,12 +8,11 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// allContainersRestarting is the condition by which kubelet (1.36 and later) says that an exit rule is
-// restarting the whole pod in place.
+// allContainersRestarting is kubelet's condition (1.36 and later) that an exit rule restarts the whole pod in place.
 const allContainersRestarting = corev1.PodConditionType("AllContainersRestarting")
 
-// Status reads what a pod's status says of its progress, containers by name. The result looks into the
-// pod when it is used, so the pod must not change meanwhile.
+// Status returns a pod's progress, containers by name. The result reads the pod when it is used, so the pod must not
+// change meanwhile.
 func Status(pod *corev1.Pod) phase.Status {
 	s := phase.Status{
 		Terminal: IsTerminal(pod),
@@ -57,7 +56,7 @@ func state(pod *corev1.Pod, position int) phase.State {
 	return phase.State{}
 }
 
-// stateOf returns a container's state. One that says two things at once says nothing.
+// stateOf returns a container's state; one with two states at once has none.
 func stateOf(s *corev1.ContainerState) phase.State {
 	switch {
 	case s.Running != nil && s.Terminated == nil && s.Waiting == nil:

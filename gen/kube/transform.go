@@ -8,10 +8,9 @@ import (
 	"github.com/phasegpu/phasegpu/gen/classify"
 )
 
-// Transform is a cache.TransformFunc. It reduces what a watch delivers to what the functions of this
-// package read: a pod without devices to its key (a PartialObjectMetadata), other pods, nodes and quotas
-// to the parts that are about devices. Every function of this package says the same of the reduced
-// object as of the whole one. Other objects pass as they are, and so do reduced ones.
+// Transform is a cache.TransformFunc. It reduces watched objects to what the functions of this package read: a pod
+// without devices to its key (a PartialObjectMetadata); other pods, nodes and quotas to what concerns devices. Every
+// function of this package returns the same for the reduced object. Other objects pass unchanged, as do reduced ones.
 func Transform(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -28,8 +27,8 @@ func Transform(object any) (any, error) {
 	}
 }
 
-// Tracked reports whether a pod concerns the books: a container asks for a device, or the pod carries
-// one of the annotations in which phasegpu keeps its records. It does not allocate.
+// Tracked reports whether a pod concerns the ledger: a container requests a device, or the pod has an annotation that
+// only phasegpu writes. It does not allocate.
 func Tracked(pod *corev1.Pod) bool {
 	for annotation := range pod.Annotations {
 		if classify.Protected(annotation) {
@@ -43,7 +42,7 @@ func key(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
 }
 
-// annotations are those of pods that this package reads, but for the records. An array takes nothing from the heap.
+// annotations are the pod annotations that users set and this package reads. An array is not allocated on the heap.
 func annotations() [10]string {
 	return [...]string{
 		wire.NodePolicyAnnotation, wire.DevicePolicyAnnotation, wire.NUMAAlignment, wire.NUMABindAnnotation,
@@ -62,7 +61,7 @@ func ours(annotation string) bool {
 	return classify.Protected(annotation)
 }
 
-// kept returns the entries of a map whose keys are wanted, nil when there are none.
+// kept returns the entries of a map whose keys are wanted, nil if there are none.
 func kept[K comparable, V any](all map[K]V, wanted func(K) bool) map[K]V {
 	var some map[K]V
 	for k, v := range all {

@@ -107,10 +107,11 @@ func randomPod(rng *rand.Rand, spec *corev1.PodSpec) *corev1.Pod {
 		pod.Status.StartTime, pod.DeletionTimestamp = &now, &now
 		deadline := int64(rng.Intn(2) - 1)
 		pod.Spec.ActiveDeadlineSeconds = &deadline
-		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "zone"}}}}
+		term := corev1.PodAffinityTerm{TopologyKey: "zone"}
 		if some() {
-			pod.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].Namespaces = []string{"other"}
+			term.Namespaces = []string{"other"}
 		}
+		pod.Spec.Affinity = near(term)
 	}
 	for _, c := range []string{"PodReadyToStartContainers", "AllContainersRestarting", "Ready", "Initialized"} {
 		if some() {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,45 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/deviceplugin/internal/isolation"
 	"github.com/phasegpu/phasegpu/gen/refit"
+	"github.com/phasegpu/phasegpu/gen/yamltest"
 )
-
-// manifest returns the one object of a kind in a file, which may have no unknown field.
-func manifest[T any](t *testing.T, file, kind string) *T {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
-	defer documents.Close()
-	for {
-		document := make([]byte, len(text))
-		n, err := documents.Read(document)
-		if errors.Is(err, io.EOF) {
-			t.Fatalf("%s has no %s", file, kind)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(string(document[:n]), "\nkind: "+kind+"\n") {
-			continue
-		}
-		object := new(T)
-		if err := yaml.UnmarshalStrict(document[:n], object); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		return object
-	}
-}
 
 // What the flags name is mounted, at the same path as on the node.
 func TestDaemonSetMountsWhatThePluginReads(t *testing.T) {
-	spec := manifest[appsv1.DaemonSet](t, "daemonset.yaml", "DaemonSet").Spec
+	spec := yamltest.Manifest[appsv1.DaemonSet](t, "daemonset.yaml", "DaemonSet").Spec
 	pod := spec.Template.Spec
 	container := pod.Containers[0]
 	t.Setenv(container.Env[0].Name, "n1")
@@ -92,7 +60,7 @@ func TestDaemonSetMountsWhatThePluginReads(t *testing.T) {
 }
 
 func TestRoleGivesTheLeast(t *testing.T) {
-	role := manifest[rbacv1.ClusterRole](t, "rbac.yaml", "ClusterRole")
+	role := yamltest.Manifest[rbacv1.ClusterRole](t, "rbac.yaml", "ClusterRole")
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}},
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch", "patch"}},
@@ -113,7 +81,7 @@ func TestComponents(t *testing.T) {
 		"mps": func(o *options) (string, bool) { return o.isolation.(isolation.MPS).Dir, true },
 		"cdi": func(o *options) (string, bool) { return "", o.cdiKind == "nvidia.com/gpu" },
 	} {
-		component := manifest[struct {
+		component := yamltest.Manifest[struct {
 			metav1.TypeMeta `json:",inline"`
 			Patches         []struct {
 				Target struct{ Kind, Name string } `json:"target"`
@@ -127,7 +95,7 @@ func TestComponents(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(component.Patches[0].Patch), &steps); err != nil {
 			t.Fatal(err)
 		}
-		spec := manifest[appsv1.DaemonSet](t, "daemonset.yaml", "DaemonSet").Spec.Template.Spec
+		spec := yamltest.Manifest[appsv1.DaemonSet](t, "daemonset.yaml", "DaemonSet").Spec.Template.Spec
 		var args []string
 		mounted := map[string]bool{"": true}
 		for _, step := range steps {
@@ -259,7 +227,7 @@ func TestNodePolicy(t *testing.T) {
 // evaluate applies the policy as the API server does: variables are expressions put in where they are named.
 func evaluate(t *testing.T, request, before, after object) (refusals []string) {
 	t.Helper()
-	policy := manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "node-policy.yaml",
+	policy := yamltest.Manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "node-policy.yaml",
 		"ValidatingAdmissionPolicy").Spec
 	env, err := cel.NewEnv(cel.OptionalTypes(), cel.HomogeneousAggregateLiterals(),
 		cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),

@@ -23,7 +23,8 @@ func run(args []string) error {
 	flags.StringVar(&a.Families, "families", "", "package that declares the families, e.g. ./gen/families")
 	flags.StringVar(&a.Out, "out", "", "directory of the package to write, e.g. ./gen/classify")
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "usage: classifier-gen --families PACKAGE --out DIR [FILE with generated blocks…]")
+		const usage = "usage: classifier-gen --families PACKAGE --out DIR [FILE with generated blocks…]"
+		fmt.Fprintln(flags.Output(), usage)
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/phasegpu/phasegpu/webhook/internal/selfsigned"
 )
 
-// certificates is the command `phasegpu-webhook certificates`: makes or renews the serving certificate of one
-// Service, where no cert-manager does, once or until ctx ends.
+// certificates is the command `phasegpu-webhook certificates`, for clusters without cert-manager: it makes or renews
+// the serving certificate of one Service, once or until ctx ends.
 func certificates(ctx context.Context, args []string, stderr io.Writer) error {
 	s, every, o, err := parseCertificates(args, stderr)
 	if err != nil {
@@ -28,11 +28,12 @@ func certificates(ctx context.Context, args []string, stderr io.Writer) error {
 	if s.Client, err = o.Client(name, 0, 0); err != nil {
 		return err
 	}
-	return lookAfter(ctx, s, every, log)
+	return keepRenewed(ctx, s, every, log)
 }
 
-// lookAfter looks after a certificate once, or every so often until ctx ends or a look fails: kubelet repeats it then.
-func lookAfter(ctx context.Context, s *selfsigned.Service, every time.Duration, log *zap.Logger) error {
+// keepRenewed renews a certificate once, or, with every above 0, until ctx ends or a renewal fails; kubelet then
+// restarts the container.
+func keepRenewed(ctx context.Context, s *selfsigned.Service, every time.Duration, log *zap.Logger) error {
 	for first := true; ; first = false {
 		changed, err := renew(ctx, s)
 		switch {
@@ -41,7 +42,7 @@ func lookAfter(ctx context.Context, s *selfsigned.Service, every time.Duration, 
 		case err != nil:
 			return fmt.Errorf("serving certificate of %s: %w", s.Host, err)
 		case first || changed:
-			log.Info("looked after the serving certificate", zap.String("host", s.Host), zap.Bool("changed", changed))
+			log.Info("checked the serving certificate", zap.String("host", s.Host), zap.Bool("changed", changed))
 		}
 		if every == 0 {
 			return nil
@@ -77,15 +78,17 @@ func parseCertificates(args []string, out io.Writer) (*selfsigned.Service, time.
 	}
 	flags.StringVar(&s.Host, "host", "", "`name` by which clients call the server")
 	flags.Func("secret", "`namespace/name` of the Secret that the server reads", object(&s.Secret))
-	flags.StringVar(&s.Webhook, "trust-webhook", "", "`name` of the MutatingWebhookConfiguration whose caBundle is to trust the certificate")
-	flags.Func("trust-configmap", "`namespace/name` of the ConfigMap whose key ca.crt is to trust it", object(&s.ConfigMap))
-	flags.DurationVar(&every, "every", 0, "`time` after which to look again, and so on; 0 to look once and end")
+	flags.StringVar(&s.Webhook, "trust-webhook", "",
+		"`name` of the MutatingWebhookConfiguration whose caBundle is to trust the certificate")
+	flags.Func("trust-configmap", "`namespace/name` of the ConfigMap whose key ca.crt is to trust it",
+		object(&s.ConfigMap))
+	flags.DurationVar(&every, "every", 0, "`time` between checks; 0 to check once and end")
 	if err := process.Parse(flags, args); err != nil {
 		return nil, 0, o, err
 	}
 	switch {
 	case every < 0:
-		return nil, 0, o, fmt.Errorf("--every=%v: time does not go back", every)
+		return nil, 0, o, fmt.Errorf("--every=%v: must not be negative", every)
 	case s.Host == "" || s.Secret.Name == "":
 		return nil, 0, o, errors.New("--host and --secret are needed")
 	case (s.Webhook == "") == (s.ConfigMap.Name == ""):

@@ -22,7 +22,7 @@ import (
 
 // For half a year there is a certificate that is good, and the log tells no more than what was changed. Then the API
 // server fails, which ends it.
-func TestLookAfter(t *testing.T) {
+func TestKeepRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meta := metav1.ObjectMeta{Namespace: "n", Name: "x"}
 		client := fake.NewClientset(&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta})
@@ -34,7 +34,7 @@ func TestLookAfter(t *testing.T) {
 		core, logs := observer.New(zap.DebugLevel)
 		ended := make(chan error, 1)
 		go func() {
-			ended <- lookAfter(t.Context(), &selfsigned.Service{Client: client, Host: "h", Secret: name, ConfigMap: name}, 12*time.Hour, zap.New(core))
+			ended <- keepRenewed(t.Context(), &selfsigned.Service{Client: client, Host: "h", Secret: name, ConfigMap: name}, 12*time.Hour, zap.New(core))
 		}()
 		for day := range 180 {
 			synctest.Wait()
@@ -63,16 +63,16 @@ func TestLookAfter(t *testing.T) {
 }
 
 // It looks once when it is not asked for more, and ends when it is told to, as on a node that is drained.
-func TestLookAfterEnds(t *testing.T) {
+func TestKeepRenewedEnds(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "n", Name: "x"}
 	name := selfsigned.Name{Namespace: "n", Name: "x"}
 	s := &selfsigned.Service{Client: fake.NewClientset(&corev1.Secret{ObjectMeta: meta}, &corev1.ConfigMap{ObjectMeta: meta}), Host: "h", Secret: name, ConfigMap: name}
-	if err := lookAfter(t.Context(), s, 0, zap.NewNop()); err != nil {
+	if err := keepRenewed(t.Context(), s, 0, zap.NewNop()); err != nil {
 		t.Error(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := lookAfter(ctx, s, time.Hour, zap.NewNop()); err != nil {
+	if err := keepRenewed(ctx, s, time.Hour, zap.NewNop()); err != nil {
 		t.Error(err)
 	}
 }

@@ -34,11 +34,10 @@ func parse(args []string, out io.Writer) (options, error) {
 	f.Func("allow-scheduler", "`name` of another scheduler that uses phasegpu's extender; its pods are admitted "+
 		"and keep their schedulerName (repeatable)", o.allowScheduler)
 	f.Func("release", "`policy` by which pods release what completed phases needed, unless their annotation says "+
-		"otherwise: per-init, all-inits or hold; as in the extender (default per-init)", func(value string) (err error) {
-		o.release, err = phase.ParseRelease(value)
-		return err
-	})
-	f.DurationVar(&o.drain, "drain", 5*time.Second, "`time` to go on serving after /readyz says no, before the port closes")
+		"otherwise: per-init, all-inits or hold; as in the extender (default per-init)",
+		func(value string) (err error) { o.release, err = phase.ParseRelease(value); return err })
+	f.DurationVar(&o.drain, "drain", 5*time.Second,
+		"`time` to go on serving after /readyz says no, before the port closes")
 	return o, process.Parse(f, args)
 }
 

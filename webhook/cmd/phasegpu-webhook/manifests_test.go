@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,46 +12,16 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/gen/classify"
+	"github.com/phasegpu/phasegpu/gen/yamltest"
 )
-
-// manifest returns the one object of a kind in a file, which may have no unknown field.
-func manifest[T any](t *testing.T, file, kind string) *T {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(text)))
-	defer documents.Close()
-	for {
-		document := make([]byte, len(text))
-		n, err := documents.Read(document)
-		if errors.Is(err, io.EOF) {
-			t.Fatalf("%s has no %s", file, kind)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		object := new(T)
-		if !strings.Contains(string(document[:n]), "\nkind: "+kind+"\n") {
-			continue
-		}
-		if err := yaml.UnmarshalStrict(document[:n], object); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		return object
-	}
-}
 
 // The API server's way to the handler: path, Service, port, flags.
 func TestManifestsReachTheHandler(t *testing.T) {
-	configuration := manifest[admissionregistrationv1.MutatingWebhookConfiguration](t, "webhook.yaml", "MutatingWebhookConfiguration")
-	service := manifest[corev1.Service](t, "service.yaml", "Service")
-	deployment := manifest[appsv1.Deployment](t, "deployment.yaml", "Deployment")
+	configuration := yamltest.Manifest[admissionregistrationv1.MutatingWebhookConfiguration](t, "webhook.yaml", "MutatingWebhookConfiguration")
+	service := yamltest.Manifest[corev1.Service](t, "service.yaml", "Service")
+	deployment := yamltest.Manifest[appsv1.Deployment](t, "deployment.yaml", "Deployment")
 	container := deployment.Spec.Template.Spec.Containers[0]
 
 	o, err := parse(container.Args, io.Discard)
@@ -90,7 +57,7 @@ func TestManifestsReachTheHandler(t *testing.T) {
 
 // The webhook may read what its feed watches and nothing else.
 func TestManifestsGiveTheLeast(t *testing.T) {
-	role := manifest[rbacv1.ClusterRole](t, "rbac.yaml", "ClusterRole")
+	role := yamltest.Manifest[rbacv1.ClusterRole](t, "rbac.yaml", "ClusterRole")
 	want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods", "resourcequotas"}, Verbs: []string{"list", "watch"}}}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -99,7 +66,7 @@ func TestManifestsGiveTheLeast(t *testing.T) {
 
 // The policy and the classifiers agree on which annotations are protected, and from whom.
 func TestManifestsProtectTheRecords(t *testing.T) {
-	policy := manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "records-policy.yaml", "ValidatingAdmissionPolicy")
+	policy := yamltest.Manifest[admissionregistrationv1.ValidatingAdmissionPolicy](t, "records-policy.yaml", "ValidatingAdmissionPolicy")
 	list := policy.Spec.Variables[0]
 	for _, key := range classify.ProtectedAnnotations() {
 		if !strings.Contains(list.Expression, "'"+key+"'") {

@@ -1,5 +1,5 @@
-// Package admission answers the API server's questions about new pods: it sets defaults, refuses what
-// could not be accounted for, and takes out records that are not the user's to write.
+// Package admission answers the API server's admission reviews of new pods: it sets defaults, refuses what could not be
+// accounted for, and removes records that users may not write.
 package admission
 
 import (
@@ -19,23 +19,21 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// maxBody bounds a request. The API server takes objects of up to 3 MiB (etcd takes less), an
-// AdmissionReview carries at most two of them, the object and the old object, and 1 MiB is plenty for
-// what is around them.
+// maxBody bounds a request. The API server accepts objects of up to 3 MiB (etcd less); an AdmissionReview has at most
+// two, the object and the old object, and 1 MiB is plenty for the rest.
 const maxBody = 7 << 20
 
-// maxWarnings bounds the warnings for one pod: the API server takes 4 KiB of them.
+// maxWarnings bounds the warnings for one pod: the API server accepts 4 KiB of them.
 const maxWarnings = 8
 
-// Handler answers AdmissionReviews over HTTP. An answer has no side effect, so a dry run needs no care.
+// Handler answers AdmissionReviews over HTTP. It has no side effects, so a dry run is like any other request.
 type Handler struct {
 	Policy  Policy
 	Metrics *Metrics
 	Log     *zap.Logger
 }
 
-// ServeHTTP answers an AdmissionReview with an AdmissionReview, and anything else with an HTTP error
-// that says what is wrong with it.
+// ServeHTTP answers an AdmissionReview with an AdmissionReview, and anything else with an HTTP error that says why.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	review, code, err := read(w, r)
@@ -86,15 +84,17 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, 0, nil
 }
 
-// decide returns the patch that admits an object, or the refusal, and of either what the user is warned of. It never
-// panics: its caller has the UID to answer with.
+// decide returns the patch that admits an object, or the refusal, and in either case warnings. It never panics, so that
+// the review is always answered.
 func (h *Handler) decide(review *admissionv1.AdmissionReview) (ops []operation, warnings []string, refused *refusal) {
 	request := review.Request
 	defer func() {
 		if p := recover(); p != nil {
 			h.Log.Error("panic while deciding on a pod", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()),
 				zap.String("namespace", request.Namespace), zap.String("name", request.Name))
-			ops, warnings, refused = nil, nil, &refusal{byPanic, http.StatusInternalServerError, fmt.Sprintf("phasegpu-webhook failed on this pod, see its log: %v", p)}
+			ops, warnings = nil, nil
+			message := fmt.Sprintf("phasegpu-webhook failed on this pod, see its log: %v", p)
+			refused = &refusal{byPanic, http.StatusInternalServerError, message}
 		}
 	}()
 	if refused := wrongRule(review); refused != nil {
@@ -109,7 +109,7 @@ func (h *Handler) decide(review *admissionv1.AdmissionReview) (ops []operation, 
 	return ops, warnings[:min(len(warnings), maxWarnings)], refused
 }
 
-// wrongRule refuses what a wrong rule in the webhook configuration sends here.
+// wrongRule refuses what a wrong rule in the webhook configuration sends.
 func wrongRule(review *admissionv1.AdmissionReview) *refusal {
 	request := review.Request
 	resource := request.Resource.Resource
@@ -123,15 +123,16 @@ func wrongRule(review *admissionv1.AdmissionReview) *refusal {
 	case request.Resource != metav1.GroupVersionResource{Version: "v1", Resource: "pods"} || request.SubResource != "",
 		request.Kind != metav1.GroupVersionKind{Version: "v1", Kind: "Pod"},
 		request.Operation != admissionv1.Create:
+		version := metav1.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version}
 		got = fmt.Sprintf("%s of %s %s (kind %s): set its rules to operation CREATE of v1 pods",
-			request.Operation, metav1.GroupVersion{Group: request.Resource.Group, Version: request.Resource.Version}, resource, request.Kind.Kind)
+			request.Operation, version, resource, request.Kind.Kind)
 	default:
 		return nil
 	}
 	return &refusal{byRule, http.StatusBadRequest, "the MutatingWebhookConfiguration of phasegpu-webhook sends " + got}
 }
 
-// encode writes the answer in the version that was asked in: those of admission.k8s.io agree on it.
+// encode encodes the answer in the version of the review.
 func encode(review *admissionv1.AdmissionReview, ops []operation, warnings []string, refused *refusal) ([]byte, error) {
 	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: refused == nil, Warnings: warnings}
 	if refused != nil {
@@ -150,18 +151,20 @@ func encode(review *admissionv1.AdmissionReview, ops []operation, warnings []str
 // count logs an answer, once, and counts it.
 func (h *Handler) count(request *admissionv1.AdmissionRequest, ops []operation, refused *refusal, took time.Duration) {
 	r, c := allowed, notRefused
+	by := []zap.Field{
+		zap.String("namespace", request.Namespace), zap.String("user", request.UserInfo.Username),
+		zap.Duration("took", took),
+	}
 	switch {
 	case refused != nil:
 		r, c = denied, refused.class
 		if c == byRule {
 			r = failed
 		}
-		h.Log.Info("refused", zap.String("namespace", request.Namespace), zap.String("user", request.UserInfo.Username),
-			zap.String("reason", string(c)), zap.String("message", refused.message), zap.Duration("took", took))
+		h.Log.Info("refused", append(by, zap.String("reason", string(c)), zap.String("message", refused.message))...)
 	case len(ops) > 0:
 		r = patched
-		h.Log.Debug("admitted", zap.String("namespace", request.Namespace), zap.String("user", request.UserInfo.Username),
-			zap.Any("patch", ops), zap.Duration("took", took))
+		h.Log.Debug("admitted", append(by, zap.Any("patch", ops))...)
 	}
 	h.Metrics.observe(r, c, took)
 }

@@ -16,10 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/yamltest"
 )
 
 // uid is that of every review in these tests.
@@ -52,10 +52,8 @@ func (s synced) Synced() bool { return bool(s) }
 // podFrom reads a pod as YAML.
 func podFrom(t testing.TB, text string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}}
-	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
+	pod := yamltest.Read[corev1.Pod](t, text)
+	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return pod
 }
 

@@ -75,8 +75,8 @@ func setCounts(spec *corev1.PodSpec, requests []device.Request) []operation {
 	return ops
 }
 
-// isMirror reports whether the pod shows a static pod, which kubelet runs anyway. Any user may set the annotation, so it
-// counts only when a kubelet creates the pod.
+// isMirror reports whether the pod shows a static pod, which kubelet runs anyway. Any user may set the annotation, so
+// it counts only when a kubelet creates the pod.
 func isMirror(pod *corev1.Pod, user authenticationv1.UserInfo) bool {
 	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return ok && slices.Contains(user.Groups, nodesGroup)
@@ -103,9 +103,8 @@ func (p *Policy) check(pod *corev1.Pod, verdict *rules.Verdict) *refusal {
 		return &refusal{class(first.Reason), code, first.Message}
 	}
 	if err := p.Ready(); err != nil {
-		return &refusal{
-			byStart, http.StatusServiceUnavailable, "its namespace's quotas are not known yet, try again: " + err.Error(),
-		}
+		message := "its namespace's quotas are not known yet, try again: " + err.Error()
+		return &refusal{byStart, http.StatusServiceUnavailable, message}
 	}
 	if err := quota.Check(p.Book, pod, verdict.Requests); err != nil {
 		return &refusal{byQuota, http.StatusForbidden, err.Error()}

@@ -12,7 +12,7 @@ type class string
 const (
 	notRefused class = "none"
 	byHTTP     class = "http"   // no AdmissionReview could be read
-	byRule     class = "rule"   // asked about something else than the creation of a pod
+	byRule     class = "rule"   // a review of something else than the creation of a pod
 	byObject   class = "object" // the object is no pod
 	byQuota    class = "quota"
 	byStart    class = "starting" // the namespace's quotas are not known yet

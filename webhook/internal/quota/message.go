@@ -44,8 +44,8 @@ func isUnreadable(namespace, quota string, l *ledger.Limit) string {
 		quota, namespace, l.Resource, l.Unreadable)
 }
 
-// peak returns the first phase in which the pod uses most of what a limit counts. Its sum is the charge that exceeds the
-// limit, so it cannot overflow.
+// peak returns the first phase in which the pod uses most of what a limit counts. Its sum is the charge that exceeds
+// the limit, so it cannot overflow.
 func (r *request) peak(l ledger.Limit) (k int) {
 	most := int64(-1)
 	for phase := range r.classes.Len() {

@@ -1,5 +1,5 @@
-// Package quota refuses pods for which their namespace's quotas have no room. The message says which phase of the pod is
-// its peak, and which containers are alive in it.
+// Package quota refuses pods for which their namespace's quotas have no room. The message says which phase of the pod
+// is its peak, and which containers are alive in it.
 package quota
 
 import (
@@ -21,8 +21,8 @@ type request struct {
 }
 
 // Check returns why a pod with these requests, by position, exceeds a quota of its namespace beside what bound and
-// assumed pods use. It books nothing: two pods may pass that have room for one, and Bind decides between them. Bind also
-// decides when the charge of a pod cannot be read.
+// assumed pods use. It books nothing: two pods may pass that have room for one, and Bind decides between them. Bind
+// also decides when the charge of a pod cannot be read.
 //
 // Memory whose amount depends on the device (a percentage, the whole card) exceeds only a limit of 0 here.
 func Check(book *ledger.Book, pod *corev1.Pod, devices []device.Request) error {

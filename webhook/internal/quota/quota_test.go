@@ -9,36 +9,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
 	"github.com/phasegpu/phasegpu/gen/kube"
+	"github.com/phasegpu/phasegpu/gen/yamltest"
 )
-
-func read[T any](t *testing.T, text string) *T {
-	t.Helper()
-	object := new(T)
-	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	return object
-}
 
 // newBook returns books with these quotas and bound pods.
 func newBook(t *testing.T, quotas []string, bound []string) *ledger.Book {
 	t.Helper()
 	book := ledger.New()
 	for _, text := range quotas {
-		q, err := kube.Quota(read[corev1.ResourceQuota](t, text))
+		q, err := kube.Quota(yamltest.Read[corev1.ResourceQuota](t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
 		book.SetQuota(q)
 	}
 	for _, text := range bound {
-		book.Observe(kube.LedgerPod(read[corev1.Pod](t, text), phase.PerInit))
+		book.Observe(kube.LedgerPod(yamltest.Read[corev1.Pod](t, text), phase.PerInit))
 	}
 	return book
 }
@@ -46,7 +37,7 @@ func newBook(t *testing.T, quotas []string, bound []string) *ledger.Book {
 // check returns the refusal of a pod, "" when it passes.
 func check(t *testing.T, book *ledger.Book, text string) string {
 	t.Helper()
-	pod := read[corev1.Pod](t, text)
+	pod := yamltest.Read[corev1.Pod](t, text)
 	requests, err := kube.Requests(&pod.Spec)
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +250,7 @@ func TestCheckBooksNothing(t *testing.T) {
 
 // A quota whose line cannot be read says so, not that it allows 0: its owner is the one to act.
 func TestUnreadableQuota(t *testing.T) {
-	truth, err := kube.Quota(read[corev1.ResourceQuota](t, limit("gpu", "limits.nvidia.com/gpumem: 16Gi")))
+	truth, err := kube.Quota(yamltest.Read[corev1.ResourceQuota](t, limit("gpu", "limits.nvidia.com/gpumem: 16Gi")))
 	if err == nil {
 		t.Fatal("the quota is readable")
 	}

@@ -1,9 +1,9 @@
-// Package selfsigned makes serving certificates that are their own CA, and renews them so that at no moment a
-// server shows one that its clients do not trust yet.
+// Package selfsigned makes serving certificates that are their own CA, and renews them so that a server never presents
+// a certificate that its clients do not trust yet.
 //
-// There is no key of a CA to keep: a certificate that is due gets a successor, which is first added to what
-// clients trust, and is shown by a later run, when it has been there for an hour; one that was kept but never got
-// there is replaced. What a run does follows from what it finds, so it may be repeated, or end half way, at any time.
+// There is no CA key to keep. A certificate that is due gets a successor, which is first added to what clients trust; a
+// later run presents it, once it has been trusted for an hour. A successor that never got there is replaced. What a run
+// does depends only on what it finds, so it may be repeated, or end half way, at any time.
 package selfsigned
 
 import (
@@ -24,23 +24,23 @@ import (
 const (
 	lifetime = 90 * 24 * time.Hour
 	renewal  = 30 * 24 * time.Hour // before a certificate ends
-	// settling is how long a successor has been trusted before it is shown: kubelet brings a changed ConfigMap to
-	// pods within a minute or two.
-	settling = time.Hour
-	skew     = 5 * time.Minute // of clocks
+	// propagation is how long a successor is trusted before it is presented: kubelet takes a minute or two to bring a
+	// changed ConfigMap to pods.
+	propagation = time.Hour
+	skew        = 5 * time.Minute // of clocks
 )
 
 // Pair is a certificate and its key, PEM. The zero Pair is none.
 type Pair struct{ Cert, Key []byte }
 
-// State is what there is.
+// State is what the server and its clients have.
 type State struct {
-	Current Pair // shown by the server
+	Current Pair // presented by the server
 	Next    Pair // its successor, or none
 	Trusted []byte
 }
 
-// Advance returns what there should be, for a server of that host name.
+// Advance returns what they should have, for a server of that host name.
 func Advance(s State, host string, now time.Time) (State, error) {
 	var err error
 	current, next := usable(s.Current, host, now), usable(s.Next, host, now)
@@ -53,17 +53,20 @@ func Advance(s State, host string, now time.Time) (State, error) {
 	case !due(current, now):
 	case next == nil || due(next, now) || !slices.ContainsFunc(certificates(s.Trusted), next.Equal):
 		s.Next, err = issue(host, now) // its age is how long it has been trusted
-	case now.After(next.NotBefore.Add(skew + settling)):
+	case now.After(next.NotBefore.Add(skew + propagation)):
 		s.Current, s.Next = s.Next, Pair{}
 	}
 	s.Trusted = trusted(now, s.Trusted, s.Current.Cert, s.Next.Cert)
 	return s, err
 }
 
-// usable returns the certificate of a pair that a server of that name can show now, else nil.
+// usable returns the certificate of a pair if a server of that name can present it now, else nil.
 func usable(p Pair, host string, now time.Time) *x509.Certificate {
 	pair, err := tls.X509KeyPair(p.Cert, p.Key)
-	if err != nil || pair.Leaf.VerifyHostname(host) != nil || now.Before(pair.Leaf.NotBefore) || !now.Before(pair.Leaf.NotAfter) {
+	if err != nil || pair.Leaf.VerifyHostname(host) != nil {
+		return nil
+	}
+	if now.Before(pair.Leaf.NotBefore) || !now.Before(pair.Leaf.NotAfter) {
 		return nil
 	}
 	return pair.Leaf
@@ -71,8 +74,8 @@ func usable(p Pair, host string, now time.Time) *x509.Certificate {
 
 func due(c *x509.Certificate, now time.Time) bool { return now.After(c.NotAfter.Add(-renewal)) }
 
-// trusted returns the certificates in these texts that have not ended, each once: also those of before, which a
-// server may show for a while yet.
+// trusted returns the certificates in these texts that have not expired, each once. Earlier ones stay, because a server
+// may still present them for a while.
 func trusted(now time.Time, texts ...[]byte) []byte {
 	var all []*x509.Certificate
 	var text bytes.Buffer
@@ -85,7 +88,7 @@ func trusted(now time.Time, texts ...[]byte) []byte {
 	return text.Bytes()
 }
 
-// certificates returns those in a PEM text. What is none is left out: nobody can be trusted for it.
+// certificates returns the certificates in a PEM text, without what is invalid.
 func certificates(text []byte) []*x509.Certificate {
 	var all []*x509.Certificate
 	for {
@@ -99,7 +102,7 @@ func certificates(text []byte) []*x509.Certificate {
 	}
 }
 
-// issue makes a pair. Whoever has its key can sign nothing else that its clients would trust.
+// issue makes a pair. Its key cannot sign other certificates that clients would trust.
 func issue(host string, now time.Time) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

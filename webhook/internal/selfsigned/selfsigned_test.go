@@ -81,7 +81,7 @@ func TestSuccessorIsTrustedBeforeItIsShown(t *testing.T) {
 	if !bytes.Equal(announced.Current.Cert, first.Current.Cert) || !trusts(announced.Trusted, announced.Next, now) || !trusts(announced.Trusted, announced.Current, now) {
 		t.Fatal("29 days before the end, both are to be trusted and the old one shown")
 	}
-	if after := advance(t, announced, now.Add(settling-time.Minute)); !same(announced, after) {
+	if after := advance(t, announced, now.Add(propagation-time.Minute)); !same(announced, after) {
 		t.Error("shown before everybody trusts it")
 	}
 	unsaid := announced
@@ -91,10 +91,10 @@ func TestSuccessorIsTrustedBeforeItIsShown(t *testing.T) {
 	if bytes.Equal(again.Next.Cert, announced.Next.Cert) || !trusts(again.Trusted, again.Next, late) {
 		t.Error("nobody was told, because the run before ended half way: another is to be announced, whose hour begins")
 	}
-	if after := advance(t, again, late.Add(settling-time.Minute)); !same(again, after) {
+	if after := advance(t, again, late.Add(propagation-time.Minute)); !same(again, after) {
 		t.Error("shown within the hour after it was announced at last")
 	}
-	later := now.Add(settling + time.Minute)
+	later := now.Add(propagation + time.Minute)
 	renewed := advance(t, announced, later)
 	if !bytes.Equal(renewed.Current.Cert, announced.Next.Cert) || len(renewed.Next.Cert) != 0 {
 		t.Error("not shown an hour later")
@@ -128,7 +128,7 @@ func TestNeverUntrusted(t *testing.T) {
 				gap = time.Duration(r.Int64N(int64(2 * time.Hour)))
 			}
 			now = now.Add(gap)
-			for len(announced) > 0 && now.Sub(announced[0].at) >= settling {
+			for len(announced) > 0 && now.Sub(announced[0].at) >= propagation {
 				heard, announced = announced[0].trusted, announced[1:]
 			}
 			after := advance(t, s, now)

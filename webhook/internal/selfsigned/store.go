@@ -25,15 +25,15 @@ type Name struct{ Namespace, Name string }
 type Service struct {
 	Client kubernetes.Interface
 	Host   string // the name that clients call it by
-	Secret Name   // what the server shows, and its successor
+	Secret Name   // what the server presents, and its successor
 	// What clients trust: the caBundle of a MutatingWebhookConfiguration, or key ca.crt of a ConfigMap. One of them
 	// is set.
 	Webhook   string
 	ConfigMap Name
 }
 
-// Renew reads what there is, and writes what there should be, each if it changed. The objects must be there. A
-// conflict with another writer is an error; the next run decides afresh.
+// Renew advances the state and writes each object that changed. The objects must exist. A conflict with another writer
+// is an error; the next run decides again.
 func (s *Service) Renew(ctx context.Context, now time.Time) (changed bool, err error) {
 	secret, err := s.Client.CoreV1().Secrets(s.Secret.Namespace).Get(ctx, s.Secret.Name, metav1.GetOptions{})
 	if err != nil {
@@ -52,14 +52,16 @@ func (s *Service) Renew(ctx context.Context, now time.Time) (changed bool, err e
 	if err != nil {
 		return false, err
 	}
-	// First what is shown: a successor is but kept there, and a certificate where there was none works a moment later.
+	// The Secret first: a successor is only stored there, and a first certificate works a moment later.
 	for key, value := range map[string][]byte{
-		currentCert: after.Current.Cert, currentKey: after.Current.Key, nextCert: after.Next.Cert, nextKey: after.Next.Key,
+		currentCert: after.Current.Cert, currentKey: after.Current.Key,
+		nextCert: after.Next.Cert, nextKey: after.Next.Key,
 	} {
 		changed = set(secret, key, value) || changed
 	}
 	if changed {
-		if _, err := s.Client.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+		secrets := s.Client.CoreV1().Secrets(secret.Namespace)
+		if _, err := secrets.Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
 			return false, fmt.Errorf("writing Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 		}
 	}
@@ -69,7 +71,7 @@ func (s *Service) Renew(ctx context.Context, now time.Time) (changed bool, err e
 	return changed, nil
 }
 
-// set sets a value, or takes it away when it is empty, and tells whether that changed anything.
+// set sets a value, or deletes it if it is empty, and reports whether that changed anything.
 func set(secret *corev1.Secret, key string, value []byte) bool {
 	if bytes.Equal(secret.Data[key], value) {
 		return false
@@ -126,7 +128,7 @@ func (s *Service) webhookTrust(ctx context.Context) (bundle []byte, write func([
 	}, nil
 }
 
-// common returns what the API server trusts for all webhooks, nothing if that is not the same.
+// common returns the caBundle of all webhooks, nil if they differ.
 func common(webhooks []admissionregistrationv1.MutatingWebhook) []byte {
 	bundle := webhooks[0].ClientConfig.CABundle
 	for _, w := range webhooks[1:] {
