@@ -42,7 +42,8 @@ func (b *bench) newChurn(ctx context.Context, mode Mode, long time.Duration) (*c
 		for k := range initsPerPod { // each releases something when it ends
 			containers = append(containers, stack.Init(fmt.Sprintf("init-%d", k), gpu(int64(4000-200*k))...))
 		}
-		pod := stack.NewPod(churnNamespace, fmt.Sprintf("round-%03d-%04d", b.round, i), append(containers, stack.App("app", gpu(podMiB)...))...)
+		pod := stack.NewPod(churnNamespace, fmt.Sprintf("round-%03d-%04d", b.round, i),
+			append(containers, stack.App("app", gpu(podMiB)...))...)
 		pod.Spec.SchedulerName = stack.SchedulerName
 		return pod
 	})

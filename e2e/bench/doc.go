@@ -1,7 +1,7 @@
 // Package bench measures the whole: the same pods bound by the same kube-scheduler, alone and with the extender,
 // through a real API server, to nodes that are simulated.
 //
-//	result, err := bench.Run(ctx, bench.Options{Nodes: 1000, Pods: 1000, Rounds: 3, Rate: 50, Steady: 20 * time.Second, Inits: 50})
+//	result, err := bench.Run(ctx, bench.Options{Nodes: 1000, GPUs: 8, Pods: 1000, Rounds: 3, Rate: 50, Inits: 50})
 //	text := bench.Markdown(bench.ThisMachine("make bench-e2e"), result)
 //
 // Four modes take turns: kube-scheduler alone, and with the extender, each of them also while init containers

@@ -34,7 +34,8 @@ func ThisMachine(command string) Machine {
 // String is a paragraph.
 func (m Machine) String() string {
 	return fmt.Sprintf("Measured with `%s` on %s at commit %s: %d processors (%s), %d MiB of memory, %s, %s.",
-		m.Command, m.Date.Format("2006-01-02 15:04 MST"), m.Commit, m.Processors, m.Processor, m.MemoryMiB, m.Kernel, runtime.Version())
+		m.Command, m.Date.Format("2006-01-02 15:04 MST"), m.Commit, m.Processors, m.Processor, m.MemoryMiB, m.Kernel,
+		runtime.Version())
 }
 
 // field finds "name : value" in a file.

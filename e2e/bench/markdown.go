@@ -37,7 +37,8 @@ func table(b *strings.Builder, head []string, rows [][]string) {
 }
 
 func (r *Result) bursts(b *strings.Builder) {
-	fmt.Fprintf(b, "Burst of %d pods, median of %d rounds (least to most). The ratios are to the same without the extender.\n\n", r.Pods, r.Rounds)
+	fmt.Fprintf(b, "Burst of %d pods, median of %d rounds (least to most). ", r.Pods, r.Rounds)
+	b.WriteString("The ratios are to the same without the extender.\n\n")
 	var rows [][]string
 	for _, mode := range Modes() {
 		burst := Median(r.Bursts[mode])
@@ -53,7 +54,8 @@ func (r *Result) bursts(b *strings.Builder) {
 			number(mode.Inits, burst.Finished),
 		})
 	}
-	table(b, []string{"", "pods bound per second", "ratio", "until they run", "ratio", "inits finished per second"}, rows)
+	table(b, []string{"", "pods bound per second", "ratio", "until they run", "ratio", "inits finished per second"},
+		rows)
 }
 
 func (r *Result) steady(b *strings.Builder) {
@@ -72,7 +74,8 @@ func (r *Result) steady(b *strings.Builder) {
 
 // processors shows what the processes used, of the median bursts and of the steady part.
 func (r *Result) processors(b *strings.Builder) {
-	fmt.Fprintf(b, "Processor time of each process, in ms for each pod of a burst until it runs, and resident memory of extender and kube-scheduler after it; the extender in the steady part, in percent of one processor:\n\n")
+	b.WriteString("Processor time of each process, in ms for each pod of a burst until it runs, and resident " +
+		"memory of extender and kube-scheduler after it; the extender in the steady part, in percent of one processor:\n\n")
 	names := map[string]bool{}
 	for _, bursts := range r.Bursts {
 		for name := range Median(bursts).Load.CPU {
@@ -104,7 +107,7 @@ func (r *Result) processors(b *strings.Builder) {
 const extender, scheduler = "phasegpu-extender", "kube-scheduler"
 
 func (r *Result) requests(b *strings.Builder) {
-	fmt.Fprintf(b, "Requests to the API server for each pod of a burst, from its creation until its container runs:\n\n")
+	b.WriteString("Requests to the API server for each pod of a burst, from its creation until its container runs:\n\n")
 	calls := map[Call]bool{}
 	for _, bursts := range r.Bursts {
 		for call, n := range Median(bursts).Requests {

@@ -15,7 +15,8 @@ func (b *bench) profile(ctx context.Context, part string, mode Mode) (wait func(
 	if b.Profiles == "" {
 		return func() error { return nil }
 	}
-	pages := map[string]func(context.Context, string) ([]byte, error){"kube-scheduler": b.SchedulerPage, "kube-apiserver": b.apiServerPage}
+	pages := map[string]func(context.Context, string) ([]byte, error){"kube-scheduler": b.SchedulerPage,
+		"kube-apiserver": b.apiServerPage}
 	if mode.Extender {
 		pages["extender"] = b.Page
 	}
@@ -25,7 +26,8 @@ func (b *bench) profile(ctx context.Context, part string, mode Mode) (wait func(
 		all.Go(func() {
 			body, err := page(ctx, "/debug/pprof/profile?seconds=4")
 			if err == nil {
-				file := fmt.Sprintf("%d-%s-%s-%03d-%s.pprof", b.Nodes, part, strings.ReplaceAll(mode.String(), ", ", "-"), b.round, name)
+				file := fmt.Sprintf("%d-%s-%s-%03d-%s.pprof", b.Nodes, part,
+					strings.ReplaceAll(mode.String(), ", ", "-"), b.round, name)
 				err = os.WriteFile(filepath.Join(b.Profiles, strings.ReplaceAll(file, " ", "-")), body, 0o644)
 			}
 			errs <- err

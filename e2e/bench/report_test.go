@@ -18,7 +18,8 @@ func made() *Result {
 			burst := Burst{
 				Bound: []time.Duration{0, step, 2 * step, 3 * step, 4 * step},
 				Ran:   5 * step,
-				Load:  Load{CPU: map[string]float64{"etcd": 0.25, scheduler: 0.5}, Resident: map[string]int64{"etcd": 1, scheduler: 100 << 20}},
+				Load: Load{CPU: map[string]float64{"etcd": 0.25, scheduler: 0.5},
+					Resident: map[string]int64{"etcd": 1, scheduler: 100 << 20}},
 				Requests: map[Call]float64{
 					{"client", "create", "pods"}: 1,
 					{map[bool]string{false: scheduler, true: extender}[mode.Extender], "create", "pods/binding"}: 1,
@@ -47,19 +48,26 @@ func made() *Result {
 
 func TestMarkdown(t *testing.T) {
 	m := Machine{
-		Command: "make bench-e2e", Processor: "a chip", Kernel: "Linux 6", Commit: "abc", Processors: 2, MemoryMiB: 8192,
+		Command: "make bench-e2e", Processor: "a chip", Kernel: "Linux 6", Commit: "abc",
+		Processors: 2, MemoryMiB: 8192,
 		Date: time.Date(2026, 11, 30, 1, 2, 3, 0, time.UTC),
 	}
 	got := Markdown(m, made())
 	for _, want := range []string{
-		"Measured with `make bench-e2e` on 2026-11-30 01:02 UTC at commit abc: 2 processors (a chip), 8192 MiB of memory, Linux 6, go1.",
+		"Measured with `make bench-e2e` on 2026-11-30 01:02 UTC at commit abc: " +
+			"2 processors (a chip), 8192 MiB of memory, Linux 6, go1.",
 		"### 1000 nodes with 8 GPUs each",
-		"| alone | 24 (24 to 25) | 1.00 | 24 | 1.00 | – |\n| alone, counting | 20 (19 to 20) | 0.80 | 20 | 0.80 | – |\n| extender | 16 (16 to 17) | 0.67 | 16 | 0.67 | – |",
+		"| alone | 24 (24 to 25) | 1.00 | 24 | 1.00 | – |\n" +
+			"| alone, counting | 20 (19 to 20) | 0.80 | 20 | 0.80 | – |\n| extender | 16 (16 to 17) | 0.67 | 16 | 0.67 | – |",
 		"| extender, inits finish | 12 (12 to 12) | 0.88 | 12 | 0.88 | 50 |",
 		"| alone | 100 ms | 180 ms | 198 ms | 200 ms | – |",
-		"|  | etcd | kube-scheduler | phasegpu-extender | memory: phasegpu-extender | memory: kube-scheduler | steady: phasegpu-extender |",
-		"| alone, counting | 50.00 | 100.00 | – | – | 100 MiB | – |\n| extender | 50.00 | 100.00 | 24.80 | 40 MiB | 100 MiB | 3.1 % |",
-		"| client: create pods | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |\n| kube-scheduler: create pods/binding | 1.00 | 1.00 | – | 1.00 | – |",
+		"|  | etcd | kube-scheduler | phasegpu-extender | " +
+			"memory: phasegpu-extender | memory: kube-scheduler | " +
+			"steady: phasegpu-extender |",
+		"| alone, counting | 50.00 | 100.00 | – | – | 100 MiB | – |\n" +
+			"| extender | 50.00 | 100.00 | 24.80 | 40 MiB | 100 MiB | 3.1 % |",
+		"| client: create pods | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |\n" +
+			"| kube-scheduler: create pods/binding | 1.00 | 1.00 | – | 1.00 | – |",
 		"| all | 2.00 | 2.00 | 2.00 | 2.00 | 2.00 |",
 	} {
 		if !strings.Contains(got, want) {

@@ -9,8 +9,9 @@ import (
 // Mode is who binds the pods, and what happens meanwhile.
 type Mode struct {
 	Extender bool // the pods ask for a GPU each
-	Counted  bool // they ask for as much of resources that are nothing to phasegpu: kube-scheduler counts them by itself
-	Inits    bool // init containers finish all the while
+	// they ask for as much of resources that are nothing to phasegpu: kube-scheduler counts them by itself
+	Counted bool
+	Inits   bool // init containers finish all the while
 }
 
 // Modes lists all, in the order in which they are shown.
@@ -42,10 +43,11 @@ type Result struct {
 
 // Burst is one round: pods that wait for the scheduler to start.
 type Burst struct {
-	Bound    []time.Duration  // since the first was bound, sorted
-	Ran      time.Duration    // since the first was bound, until the last ran
-	Finished float64          // init containers per second
-	Load     Load             // from the first binding until the last ran: the whole work for the pods, in whatever mode
+	Bound    []time.Duration // since the first was bound, sorted
+	Ran      time.Duration   // since the first was bound, until the last ran
+	Finished float64         // init containers per second
+	// from the first binding until the last ran: the whole work for the pods, in whatever mode
+	Load     Load
 	Requests map[Call]float64 // per pod, from its creation until its containers run
 }
 

@@ -182,7 +182,7 @@ func (b *bench) awaitRunning(ctx context.Context, pods []*corev1.Pod) error {
 	return stack.Each(len(pods), func(i int) error { return b.Sim.AwaitRunning(ctx, pods[i], "app") })
 }
 
-// clear deletes the pods of a round. A scheduler that runs would only be told of each.
+// clear deletes the pods of a round. The scheduler is stopped, because it would only get an event for each.
 func (b *bench) clear(ctx context.Context) error {
 	if err := b.Scheduler.Stop(ctx); err != nil {
 		return err

@@ -65,8 +65,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		ControlPlane: controlplane.Options{Audit: true, Progress: b.Progress},
 		Nodes:        nodesim.Options{Writers: writers},
 		Programs:     o.Programs,
-		ExtenderArgs: []string{fmt.Sprintf("--qps=%d", qps), fmt.Sprintf("--burst=%d", burst), "--pprof", "--log-level=warn"},
-		Scheduler:    b.configure,
+		ExtenderArgs: []string{fmt.Sprintf("--qps=%d", qps), fmt.Sprintf("--burst=%d", burst), "--pprof",
+			"--log-level=warn"},
+		Scheduler: b.configure,
 	})
 	if err != nil {
 		return nil, err
@@ -113,7 +114,8 @@ func (b *bench) populate(ctx context.Context) error {
 	}
 	err := stack.Each(b.Nodes, func(i int) error {
 		name := fmt.Sprintf("gpu-node-%04d", i) // as long as names of nodes are
-		return b.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, b.GPUs, gpuMiB), Extended: counted})
+		return b.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, b.GPUs, gpuMiB),
+			Extended: counted})
 	})
 	b.say("%d nodes with %d GPUs each are there after %v", b.Nodes, b.GPUs, time.Since(began).Round(time.Second))
 	return err

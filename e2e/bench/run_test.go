@@ -14,7 +14,8 @@ import (
 // mode says, and init containers finish when they should.
 func TestRun(t *testing.T) {
 	profiles := t.TempDir()
-	o := bench.Options{Nodes: 8, GPUs: 8, Pods: 20, Rounds: 1, Rate: 20, Steady: time.Second, Inits: 20, Profiles: profiles, Progress: t.Output()}
+	o := bench.Options{Nodes: 8, GPUs: 8, Pods: 20, Rounds: 1, Rate: 20, Steady: time.Second, Inits: 20,
+		Profiles: profiles, Progress: t.Output()}
 	r, err := bench.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +39,8 @@ func TestRun(t *testing.T) {
 			binder, other = other, binder
 		}
 		for caller, want := range map[string]float64{binder: 1, other: 0} {
-			if got := b.Requests[bench.Call{Caller: caller, Verb: "create", Resource: "pods/binding"}]; math.Abs(got-want) > 1e-9 {
+			if got := b.Requests[bench.Call{Caller: caller, Verb: "create",
+				Resource: "pods/binding"}]; math.Abs(got-want) > 1e-9 {
 				t.Errorf("%s: %v bindings for each pod by %s, want %v", mode, got, caller, want)
 			}
 		}

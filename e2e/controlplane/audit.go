@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// auditPolicy records each request once, when it has been answered, without bodies. Health and discovery are
-// nobody's work.
+// auditPolicy records each request once, when it has been answered, without bodies, and no requests
+// for health and discovery.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -107,7 +107,8 @@ func parseRequest(line []byte) (Request, error) {
 	}
 	o := event.ObjectRef
 	r := Request{
-		User: cmp.Or(event.Acting.Username, event.User.Username), Verb: event.Verb, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
+		User: cmp.Or(event.Acting.Username,
+			event.User.Username), Verb: event.Verb, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
 		Code: event.Response.Code, Answered: event.Stage,
 	}
 	r.Agent, _, _ = strings.Cut(event.UserAgent, "/")

@@ -27,14 +27,16 @@ func testAudit(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Int
 	auditor := clientFor(t, config)
 	began := time.Now().Add(-time.Millisecond)
 	create(t, auditor, "default", "audited")
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "audited"}, Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "audited"},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "nowhere"}}
 	if err := auditor.CoreV1().Pods("default").Bind(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := auditor.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CoreV1().Pods("default").Get(ctx, "no-such-pod", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := admin.CoreV1().Pods("default").Get(ctx, "no-such-pod",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	var got []controlplane.Request
@@ -54,10 +56,13 @@ func testAudit(t *testing.T, cp *controlplane.ControlPlane, admin kubernetes.Int
 		return len(got) >= 4
 	})
 	want := []controlplane.Request{
-		{User: "auditor", Agent: "phasegpu-something", Verb: "create", Resource: "pods", Namespace: "default", Name: "audited", Code: 201},
-		{User: "auditor", Agent: "phasegpu-something", Verb: "create", Resource: "pods/binding", Namespace: "default", Name: "audited", Code: 201},
+		{User: "auditor", Agent: "phasegpu-something", Verb: "create", Resource: "pods", Namespace: "default",
+			Name: "audited", Code: 201},
+		{User: "auditor", Agent: "phasegpu-something", Verb: "create", Resource: "pods/binding", Namespace: "default",
+			Name: "audited", Code: 201},
 		{User: "auditor", Agent: "phasegpu-something", Verb: "list", Resource: "pods", Namespace: "default", Code: 200},
-		{User: "admin", Agent: "controlplane.test", Verb: "get", Resource: "pods", Namespace: "default", Name: "no-such-pod", Code: 404},
+		{User: "admin", Agent: "controlplane.test", Verb: "get", Resource: "pods", Namespace: "default",
+			Name: "no-such-pod", Code: 404},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(controlplane.Request{}, "Answered")); diff != "" {
 		t.Error(diff)

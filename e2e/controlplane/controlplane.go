@@ -17,11 +17,11 @@ import (
 type Options struct {
 	// Dir, new or empty, keeps data, keys and logs after Stop. "": a temporary directory that Stop removes.
 	Dir string
-	// Progress is told what is being built. Nil: os.Stderr.
+	// Progress gets a line about each program that is built. Nil: os.Stderr.
 	Progress io.Writer
 	// APIServerArgs are added to kube-apiserver's arguments; a later one wins.
 	APIServerArgs []string
-	// Audit has the API server write down every request, for AuditLog.
+	// Audit makes the API server log every request, for AuditLog.
 	Audit bool
 }
 

@@ -135,15 +135,17 @@ func (c *ControlPlane) WaitForNamespace(ctx context.Context, namespace string) e
 	if err != nil {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return false, nil
+			}
+			return err == nil, err
+		})
 	if err != nil {
-		return fmt.Errorf("namespace %s has no default service account (see the log of kube-controller-manager): %w", namespace, err)
+		return fmt.Errorf("namespace %s has no default service account (see the log of kube-controller-manager): %w",
+			namespace, err)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 type pki struct{ cert, key []byte } // PEM; cert has the authority's own after it
 
 func newPKI() (p pki, err error) {
-	p.cert, p.key, err = cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"kubernetes.default.svc"})
+	p.cert, p.key, err = cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)},
+		[]string{"kubernetes.default.svc"})
 	return p, err
 }
 

@@ -23,7 +23,8 @@ func (c *ControlPlane) configure(o Options, programs []string, ports []int) erro
 	if err := c.writeCredentials(); err != nil {
 		return err
 	}
-	c.Etcd = c.process("etcd", programs[0], c.etcdArgs(etcd, peer), ready(http.DefaultClient, "http://"+process.Loopback(etcd)+"/readyz"))
+	c.Etcd = c.process("etcd", programs[0], c.etcdArgs(etcd, peer),
+		ready(http.DefaultClient, "http://"+process.Loopback(etcd)+"/readyz"))
 
 	admin, err := rest.HTTPClientFor(c.Admin())
 	if err != nil {
@@ -36,18 +37,20 @@ func (c *ControlPlane) configure(o Options, programs []string, ports []int) erro
 			return err
 		}
 	}
-	c.APIServer = c.process("kube-apiserver", programs[1], append(args, o.APIServerArgs...), ready(admin, c.URL+"/readyz"))
+	c.APIServer = c.process("kube-apiserver", programs[1], append(args, o.APIServerArgs...),
+		ready(admin, c.URL+"/readyz"))
 
 	// That service accounts appear, which WaitForNamespace waits for, shows that it works.
 	c.ControllerManager = c.process("kube-controller-manager", programs[2], c.controllerManagerArgs(), nil)
 
-	// Its certificate is its own, and says nothing to us.
+	// Its certificate is self-signed, and not verified.
 	insecure, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
 		return err
 	}
 	c.SchedulerURL = "https://" + process.Loopback(scheduler)
-	c.Scheduler = c.process("kube-scheduler", programs[3], c.schedulerArgs(scheduler), ready(insecure, c.SchedulerURL+"/readyz"))
+	c.Scheduler = c.process("kube-scheduler", programs[3], c.schedulerArgs(scheduler),
+		ready(insecure, c.SchedulerURL+"/readyz"))
 	return nil
 }
 
@@ -69,7 +72,7 @@ func (c *ControlPlane) etcdArgs(client, peer int) []string {
 		"--initial-advertise-peer-urls=" + peerURL,
 		"--initial-cluster=etcd=" + peerURL,
 		"--unsafe-no-fsync", // a power cut may take these data
-		// Alone, it has nobody to wait for before it elects itself.
+		// It is alone, and elects itself at once.
 		"--heartbeat-interval=10",
 		"--election-timeout=100",
 	}
@@ -123,7 +126,7 @@ func (c *ControlPlane) controllerManagerArgs() []string {
 }
 
 func (c *ControlPlane) schedulerArgs(port int) []string {
-	// Where the API server is asked who may read metrics; the scheduler's work uses its configuration's.
+	// It is for the authorization of requests for metrics; the scheduler's own client is in its configuration.
 	kubeconfig := c.kubeconfigPath("kube-scheduler")
 	return []string{
 		"--config=" + c.file("scheduler", "config.yaml"),

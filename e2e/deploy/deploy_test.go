@@ -21,7 +21,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// each runs a test on everything that somebody may apply.
+// each runs a test on every kustomization that users apply.
 func each(t *testing.T, test func(*testing.T, []*unstructured.Unstructured)) {
 	t.Helper()
 	root, err := checkout.Root()
@@ -96,11 +96,13 @@ func TestPodSecurity(t *testing.T) {
 		for _, n := range typed[corev1.Namespace](t, objects, "Namespace") {
 			level[n.Name] = n.Labels[api.EnforceLevelLabel]
 		}
-		if diff := cmp.Diff(map[string]string{"phasegpu-system": "restricted", "phasegpu-node": "privileged"}, level); diff != "" {
+		if diff := cmp.Diff(map[string]string{"phasegpu-system": "restricted", "phasegpu-node": "privileged"},
+			level); diff != "" {
 			t.Errorf("levels of the namespaces (-want +got):\n%s", diff)
 		}
 		for _, w := range workloads(t, objects) {
-			result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &w.Template.ObjectMeta, &w.Template.Spec))
+			result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &w.Template.ObjectMeta,
+				&w.Template.Spec))
 			var want []string
 			if w.Name == "phasegpu-device-plugin" {
 				want = []string{"restricted volume types", "runAsNonRoot != true", "runAsUser=0"}
@@ -108,7 +110,8 @@ func TestPodSecurity(t *testing.T) {
 				t.Errorf("%s is in namespace %s, whose level is %q", w.Name, w.Namespace, level[w.Namespace])
 			}
 			if diff := cmp.Diff(want, result.ForbiddenReasons); diff != "" {
-				t.Errorf("%s %s: what restricted forbids (-want +got):\n%s\n%s", w.Kind, w.Name, diff, result.ForbiddenDetail())
+				t.Errorf("%s %s: what restricted forbids (-want +got):\n%s\n%s", w.Kind, w.Name, diff,
+					result.ForbiddenDetail())
 			}
 		}
 	})
@@ -127,7 +130,8 @@ func TestContainers(t *testing.T) {
 		for _, w := range workloads(t, objects) {
 			pod := w.Template.Spec
 			if !accounts[w.Namespace+"/"+pod.ServiceAccountName] {
-				t.Errorf("%s runs as %s/%s, which is not among the objects", w.Name, w.Namespace, pod.ServiceAccountName)
+				t.Errorf("%s runs as %s/%s, which is not among the objects", w.Name, w.Namespace,
+					pod.ServiceAccountName)
 			}
 			if pod.AutomountServiceAccountToken == nil {
 				t.Errorf("%s does not say whether it has a token", w.Name)
@@ -135,7 +139,8 @@ func TestContainers(t *testing.T) {
 			if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 				t.Errorf("%s is on the host's network or sees its processes", w.Name)
 			}
-			if s := pod.SecurityContext; s == nil || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+			if s := pod.SecurityContext; s == nil || s.SeccompProfile == nil ||
+				s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 				t.Errorf("%s: no seccomp profile", w.Name)
 			}
 			if pod.PriorityClassName == "" {
@@ -162,7 +167,8 @@ func container(t *testing.T, w Workload, c corev1.Container) {
 		t.Errorf("%s can write its root file system", name)
 	case s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Privileged != nil && *s.Privileged:
 		t.Errorf("%s can get privileges", name)
-	case s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(s.Capabilities.Add) > 0:
+	case s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []corev1.Capability{"ALL"}) ||
+		len(s.Capabilities.Add) > 0:
 		t.Errorf("%s has capabilities", name)
 	}
 	if w.Name != certificates && (c.LivenessProbe == nil || c.ReadinessProbe == nil) {
@@ -176,7 +182,7 @@ func container(t *testing.T, w Workload, c corev1.Container) {
 	}
 }
 
-// certificates is the Deployment that serves nobody: no pod waits for it, and it ends when it fails.
+// certificates is the Deployment without a server: no pod depends on it, and it exits when it fails.
 const certificates = "phasegpu-certificates"
 
 // What a pod mounts, its node can read: the device plugins mount no Secret, and there is none in their namespace.
@@ -190,7 +196,8 @@ func TestNodesHaveNoKeys(t *testing.T) {
 		for _, w := range workloads(t, objects) {
 			for _, v := range w.Template.Spec.Volumes {
 				secret := v.Secret != nil || v.Projected != nil &&
-					slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool { return s.Secret != nil })
+					slices.ContainsFunc(v.Projected.Sources,
+						func(s corev1.VolumeProjection) bool { return s.Secret != nil })
 				if secret && w.Namespace == node {
 					t.Errorf("%s mounts a Secret: volume %s", w.Name, v.Name)
 				}
@@ -226,7 +233,8 @@ func TestTwoOfEach(t *testing.T) {
 				t.Errorf("%s: %d disruption budgets", d.Name, held)
 			}
 			spread := d.Spec.Template.Spec.TopologySpreadConstraints
-			if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || !selects(t, spread[0].LabelSelector, template) {
+			if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname ||
+				!selects(t, spread[0].LabelSelector, template) {
 				t.Errorf("%s: spread %+v", d.Name, spread)
 			}
 			if u := d.Spec.Strategy.RollingUpdate; u == nil || u.MaxUnavailable.IntValue() != 0 {
@@ -234,11 +242,13 @@ func TestTwoOfEach(t *testing.T) {
 			}
 		}
 		slices.Sort(names)
-		if diff := cmp.Diff([]string{"phasegpu-numarefit", "phasegpu-scheduler", "phasegpu-webhook"}, names); diff != "" {
+		if diff := cmp.Diff([]string{"phasegpu-numarefit", "phasegpu-scheduler", "phasegpu-webhook"},
+			names); diff != "" {
 			t.Errorf("Deployments (-want +got):\n%s", diff)
 		}
 		for _, m := range typed[corev1.ConfigMap](t, objects, "ConfigMap") {
-			if config := m.Data["scheduler-config.yaml"]; config != "" && !strings.Contains(config, "leaderElect: true") {
+			if config := m.Data["scheduler-config.yaml"]; config != "" &&
+				!strings.Contains(config, "leaderElect: true") {
 				t.Error("the schedulers elect no leader")
 			}
 		}

@@ -105,7 +105,8 @@ func (s *site) podSecurity(t *testing.T) {
 		if w.Name == "phasegpu-device-plugin" {
 			moved := pod(w, system)
 			moved.Spec.ServiceAccountName = "phasegpu-webhook"
-			if err := s.DryRun(t.Context(), moved); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "hostPath") {
+			if err := s.DryRun(t.Context(), moved); !apierrors.IsForbidden(err) ||
+				!strings.Contains(err.Error(), "hostPath") {
 				t.Errorf("%s in namespace %s: %v", w.Name, system, err)
 			}
 		}
@@ -113,10 +114,12 @@ func (s *site) podSecurity(t *testing.T) {
 }
 
 func pod(w Workload, namespace string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.Name, Labels: w.Template.Labels}, Spec: w.Template.Spec}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: w.Name, Labels: w.Template.Labels},
+		Spec: w.Template.Spec}
 }
 
-// The containers that make certificates, run with their rights, give webhook and refit service certificates that their clients trust.
+// The containers that make certificates, run with their rights, give webhook and refit service certificates that
+// their clients trust.
 func (s *site) certificates(t *testing.T) {
 	programs, err := stack.Build(t.Context(), t.TempDir())
 	must(t, err)
@@ -138,7 +141,8 @@ func (s *site) certificates(t *testing.T) {
 				}
 				return nil
 			}))
-			if out, err := exec.CommandContext(t.Context(), programs.Webhook, args...).CombinedOutput(); err != nil || !strings.Contains(string(out), `"changed":false`) {
+			if out, err := exec.CommandContext(t.Context(), programs.Webhook, args...).CombinedOutput(); err != nil ||
+				!strings.Contains(string(out), `"changed":false`) {
 				t.Errorf("a second run: %v\n%s", err, out)
 			}
 		}
@@ -165,14 +169,15 @@ func (s *site) certificates(t *testing.T) {
 // trusted returns what the API server and the device plugins trust.
 func (s *site) trusted(t *testing.T) (webhook, refit string) {
 	t.Helper()
-	c, err := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "phasegpu-webhook", metav1.GetOptions{})
+	c, err := s.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), "phasegpu-webhook",
+		metav1.GetOptions{})
 	must(t, err)
 	m, err := s.Client.CoreV1().ConfigMaps(node).Get(t.Context(), "phasegpu-numarefit-ca", metav1.GetOptions{})
 	must(t, err)
 	return string(c.Webhooks[0].ClientConfig.CABundle), m.Data["ca.crt"]
 }
 
-// Who has their token can change what is trusted, and nothing else of the webhook, nor read other Secrets.
+// With their token one can change the CA bundles, and nothing else of the webhook, nor read other Secrets.
 func (s *site) certificatesAccount(t *testing.T) {
 	config, err := s.ServiceAccount(t.Context(), system, certificates)
 	must(t, err)
@@ -184,7 +189,8 @@ func (s *site) certificatesAccount(t *testing.T) {
 	elsewhere := now.DeepCopy()
 	elsewhere.Webhooks[0].ClientConfig.Service.Namespace = "team"
 	must(t, stack.Eventually(t.Context(), "the policy is obeyed", func(ctx context.Context) error {
-		if _, err := configurations.Update(ctx, elsewhere, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+		if _, err := configurations.Update(ctx, elsewhere,
+			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the webhook may be sent elsewhere: %v", err)
 		}
 		return nil
@@ -248,8 +254,8 @@ func (s *site) again(t *testing.T) {
 	}
 }
 
-// uninstall deletes as kubectl does, in the order of the objects, and finds nothing that phasegpu left: no object, and
-// nobody who would refuse a pod.
+// uninstall deletes as kubectl does, in the order of the objects. Nothing of phasegpu is left: no object, and no policy
+// that refuses a pod.
 func (s *site) uninstall(t *testing.T) {
 	for _, o := range s.objects {
 		must(t, s.installer.Delete(t.Context(), o))

@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// peer is who connects: a pod, or a host, which has no labels and which no selector names.
+// peer is one end of a connection: a pod, or a host, which has no labels and which no selector selects.
 type peer struct {
 	namespace, pod labels.Set
 	host           bool
 }
 
-// Who may connect to whom, by the rules of NetworkPolicy.
+// The NetworkPolicies allow exactly these connections.
 func TestNetworkPolicies(t *testing.T) {
 	each(t, func(t *testing.T, objects []*unstructured.Unstructured) {
 		n := network{t, typed[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")}
@@ -30,14 +30,17 @@ func TestNetworkPolicies(t *testing.T) {
 			pods[w.Name] = w
 		}
 		for _, p := range n.policies {
-			if !slices.ContainsFunc(slices.Collect(maps.Values(pods)), func(w Workload) bool { return n.applies(p, w) }) {
+			if !slices.ContainsFunc(slices.Collect(maps.Values(pods)),
+				func(w Workload) bool { return n.applies(p, w) }) {
 				t.Errorf("NetworkPolicy %s/%s selects no pod", p.Namespace, p.Name)
 			}
 		}
 		callers := map[string]peer{
-			"any pod":       {namespace: labels.Set{corev1.LabelMetadataName: "team"}, pod: labels.Set{"app.kubernetes.io/name": "phasegpu-device-plugin"}},
-			"host":          {host: true},
-			"monitoring":    {namespace: labels.Set{corev1.LabelMetadataName: "monitoring", "phasegpu.io/monitoring": "true"}},
+			"any pod": {namespace: labels.Set{corev1.LabelMetadataName: "team"},
+				pod: labels.Set{"app.kubernetes.io/name": "phasegpu-device-plugin"}},
+			"host": {host: true},
+			"monitoring": {namespace: labels.Set{corev1.LabelMetadataName: "monitoring",
+				"phasegpu.io/monitoring": "true"}},
 			"kube-system":   {namespace: labels.Set{corev1.LabelMetadataName: "kube-system"}},
 			"device plugin": of(pods["phasegpu-device-plugin"]),
 			"webhook":       of(pods["phasegpu-webhook"]),
@@ -95,7 +98,7 @@ func of(w Workload) peer {
 	return peer{namespace: labels.Set{corev1.LabelMetadataName: w.Namespace}, pod: labels.Set(w.Template.Labels)}
 }
 
-// network is the policies, obeyed to the letter.
+// network is the policies and their semantics.
 type network struct {
 	t        *testing.T
 	policies []networkingv1.NetworkPolicy
@@ -139,7 +142,7 @@ func (n network) allows(direction networkingv1.PolicyType, pod Workload, other p
 	return !closed
 }
 
-// names reports whether a rule is about somebody. One that names nobody is about everybody.
+// names reports whether a rule applies to a peer. A rule without peers applies to all.
 func (n network) names(namespace string, peers []networkingv1.NetworkPolicyPeer, who peer) bool {
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		if p.IPBlock != nil {
@@ -149,7 +152,8 @@ func (n network) names(namespace string, peers []networkingv1.NetworkPolicyPeer,
 			return false
 		}
 		if p.NamespaceSelector == nil {
-			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+			own := map[string]string{corev1.LabelMetadataName: namespace}
+			p.NamespaceSelector = &metav1.LabelSelector{MatchLabels: own}
 		}
 		if p.PodSelector == nil {
 			p.PodSelector = &metav1.LabelSelector{}
@@ -158,7 +162,7 @@ func (n network) names(namespace string, peers []networkingv1.NetworkPolicyPeer,
 	})
 }
 
-// at reports whether a rule is about a port. One without ports is about all.
+// at reports whether a rule applies to a port. A rule without ports applies to all.
 func at(ports []networkingv1.NetworkPolicyPort, port corev1.ContainerPort) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(p networkingv1.NetworkPolicyPort) bool {
 		protocol, wanted := corev1.ProtocolTCP, corev1.ProtocolTCP

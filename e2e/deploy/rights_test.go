@@ -26,28 +26,34 @@ func resource(group, version, name string) schema.GroupVersionResource {
 // A device plugin's token, as its node has it: it writes the inventory of that node, and nothing anywhere else.
 func (s *site) pluginToken(t *testing.T) {
 	for _, name := range []string{"mine", "other"} {
-		_, err := s.Client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := s.Client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		must(t, err)
 	}
 	plugin := stack.NewPod(node, "plugin", stack.App("plugin"))
 	plugin.Spec.ServiceAccountName, plugin.Spec.NodeName = "phasegpu-device-plugin", "mine"
 	plugin, err := s.Create(t.Context(), plugin)
 	must(t, err)
-	answer, err := s.Client.CoreV1().ServiceAccounts(node).CreateToken(t.Context(), "phasegpu-device-plugin", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: plugin.Name, UID: plugin.UID}},
-	}, metav1.CreateOptions{})
+	request := &authenticationv1.TokenRequest{}
+	request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{
+		APIVersion: "v1", Kind: "Pod", Name: plugin.Name, UID: plugin.UID,
+	}
+	accounts := s.Client.CoreV1().ServiceAccounts(node)
+	answer, err := accounts.CreateToken(t.Context(), "phasegpu-device-plugin", request, metav1.CreateOptions{})
 	must(t, err)
 	config := rest.CopyConfig(s.Admin())
 	config.BearerToken = answer.Status.Token
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	patch := func(ctx context.Context, name, metadata string, sub ...string) error {
-		_, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"metadata":{%s}}`, metadata), metav1.PatchOptions{}, sub...)
+		_, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType,
+			fmt.Appendf(nil, `{"metadata":{%s}}`, metadata), metav1.PatchOptions{}, sub...)
 		return err
 	}
 	const inventory = `"annotations":{"hami.io/node-nvidia-register":"[]"}`
 	must(t, stack.Eventually(t.Context(), "the policy is obeyed", func(ctx context.Context) error {
-		if err := patch(ctx, "other", inventory); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `of node "mine" may not change node "other"`) {
+		if err := patch(ctx, "other", inventory); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), `of node "mine" may not change node "other"`) {
 			return fmt.Errorf("another node's inventory: %v", err)
 		}
 		return nil
@@ -74,7 +80,8 @@ func (s *site) pluginToken(t *testing.T) {
 	must(t, s.Client.CoreV1().Pods(node).Delete(t.Context(), plugin.Name, now))
 }
 
-// Who has the auditor's roles reads what `kubectl phasegpu audit` reads, and changes nothing. pods/proxy is for GET alone.
+// With the auditor's roles one reads what `kubectl phasegpu audit` reads, and changes nothing. pods/proxy allows only
+// GET.
 func (s *site) auditor(t *testing.T) {
 	subject := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "auditor"}}
 	_, err := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
@@ -90,7 +97,8 @@ func (s *site) auditor(t *testing.T) {
 	client, err := kubernetes.NewForConfig(s.User("auditor"))
 	must(t, err)
 	proxy := func(verb, namespace string) error {
-		return client.CoreV1().RESTClient().Verb(verb).Namespace(namespace).Resource("pods").Name("none").SubResource("proxy").Suffix("debug/ledger").Do(t.Context()).Error()
+		pod := client.CoreV1().RESTClient().Verb(verb).Namespace(namespace).Resource("pods").Name("none")
+		return pod.SubResource("proxy").Suffix("debug/ledger").Do(t.Context()).Error()
 	}
 	must(t, stack.Eventually(t.Context(), "the auditor's rights are obeyed", func(ctx context.Context) error {
 		return second(client.CoreV1().Pods("").List(ctx, metav1.ListOptions{}))
@@ -102,15 +110,18 @@ func (s *site) auditor(t *testing.T) {
 	}{
 		{"nodes", second(client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})), true},
 		{"quotas", second(client.CoreV1().ResourceQuotas("").List(t.Context(), metav1.ListOptions{})), true},
-		{"the Lease", second(client.CoordinationV1().Leases(system).Get(t.Context(), "phasegpu-scheduler", metav1.GetOptions{})), true},
+		{"the Lease", second(client.CoordinationV1().Leases(system).Get(t.Context(), "phasegpu-scheduler",
+			metav1.GetOptions{})), true},
 		{"a page of an extender", proxy("GET", system), true},
 		{"a POST to a pod", proxy("POST", system), false},
 		{"a PUT to a pod", proxy("PUT", system), false},
 		{"a page of another pod", proxy("GET", "default"), false},
 		{"a page of a device plugin", proxy("GET", node), false},
-		{"another Lease", second(client.CoordinationV1().Leases(system).Get(t.Context(), "other", metav1.GetOptions{})), false},
+		{"another Lease", second(client.CoordinationV1().Leases(system).Get(t.Context(), "other", metav1.GetOptions{})),
+			false},
 		{"secrets", second(client.CoreV1().Secrets(system).List(t.Context(), metav1.ListOptions{})), false},
-		{"deletion of pods", client.CoreV1().Pods("default").Delete(t.Context(), "none", metav1.DeleteOptions{}), false},
+		{"deletion of pods", client.CoreV1().Pods("default").Delete(t.Context(), "none", metav1.DeleteOptions{}),
+			false},
 		{"a node", client.CoreV1().Nodes().Delete(t.Context(), "other", metav1.DeleteOptions{}), false},
 	} {
 		if apierrors.IsForbidden(c.err) == c.may {

@@ -56,7 +56,8 @@ func TestBlocksSayWhatTheyAre(t *testing.T) {
 					t.Errorf("%s:%d: %q in a block that is not sh", b.page, b.line, found)
 				}
 			default:
-				t.Errorf("%s:%d: nobody looks at blocks of %s: use sh, console, yaml, json or nothing", b.page, b.line, b.language)
+				t.Errorf("%s:%d: blocks of %s are not checked: use sh, console, yaml, json or nothing", b.page, b.line,
+					b.language)
 			}
 		}
 	}

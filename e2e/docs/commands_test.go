@@ -106,7 +106,8 @@ func (f *fixture) manifest(t *testing.T, b block) {
 	}
 	text, err := json.Marshal(object)
 	must(t, err)
-	out := f.kubectlDoes(t, string(text), "create", "--dry-run=server", "-f", "-", "-o", "jsonpath={.kind} {.spec.schedulerName}")
+	out := f.kubectlDoes(t, string(text), "create", "--dry-run=server", "-f", "-", "-o",
+		"jsonpath={.kind} {.spec.schedulerName}")
 	if strings.HasPrefix(out, "Pod ") && out != "Pod "+stack.SchedulerName {
 		t.Errorf("the webhook did not take the pod for one of phasegpu's: %s", out)
 	}

@@ -51,7 +51,8 @@ func TestConceptsFigures(t *testing.T) {
 	figure := regexp.MustCompile(`\b[0-9]{4,}\b`)
 	for _, match := range append(figure.FindAll(text, -1), shownFigures(read(t, "docs", "phases.svg"), figure)...) {
 		if n, err := strconv.ParseInt(string(match), 10, 64); err != nil || !known[n] {
-			t.Errorf("docs/concepts.md or its picture has the figure %s, which kind/samples/serving.yaml does not give", match)
+			t.Errorf("docs/concepts.md or its picture has the figure %s, which kind/samples/serving.yaml does not give",
+				match)
 		}
 	}
 }

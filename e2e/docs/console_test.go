@@ -45,7 +45,8 @@ func TestConsole(t *testing.T) {
 			})
 		}
 		if *update && text != string(read(t, page)) {
-			must(t, os.WriteFile(filepath.Join(root, filepath.FromSlash(page)), []byte(text), 0o644)) //nolint:gosec // a page
+			//nolint:gosec // a page
+			must(t, os.WriteFile(filepath.Join(root, filepath.FromSlash(page)), []byte(text), 0o644))
 		}
 	}
 	if shown == 0 {
@@ -64,7 +65,8 @@ func session(t *testing.T, bin, block string) string {
 		}
 		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-c", command)
 		cmd.Dir = root
-		cmd.Env = append(slices.Clone(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"), "COLUMNS=100", "KUBECONFIG="+os.DevNull)
+		cmd.Env = append(slices.Clone(os.Environ()), "PATH="+bin+":"+os.Getenv("PATH"), "COLUMNS=100",
+			"KUBECONFIG="+os.DevNull)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		printed, err := cmd.Output()

@@ -75,7 +75,8 @@ func (f *fixture) cluster(t *testing.T) {
 	owner, err := f.Client.CoreV1().ConfigMaps("team").Create(ctx, owner, metav1.CreateOptions{})
 	must(t, err)
 	yes := true
-	pod := stack.NewPod("team", "my-pod", stack.Init("load", stack.GPU(1, 16384)), stack.Sidecar("cache", stack.GPU(1, 2048)),
+	pod := stack.NewPod("team", "my-pod", stack.Init("load", stack.GPU(1, 16384)),
+		stack.Sidecar("cache", stack.GPU(1, 2048)),
 		stack.Init("warm", stack.GPU(1, 4096)), stack.App("serve", stack.GPU(1, 10240)))
 	pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes,
@@ -86,11 +87,12 @@ func (f *fixture) cluster(t *testing.T) {
 }
 
 // installed makes the objects of an installation that the pages name. What decides over pods is the stack's already,
-// and runs as processes: nobody schedules the installation's own pods.
+// and runs as processes: the installation's own pods are not scheduled.
 func (f *fixture) installed(t *testing.T) {
 	t.Helper()
 	var objects []string
-	for _, object := range strings.Split(f.kubectlDoes(t, "", "kustomize", filepath.Join(f.checkout, "deploy")), "\n---\n") {
+	for _, object := range strings.Split(f.kubectlDoes(t, "", "kustomize", filepath.Join(f.checkout, "deploy")),
+		"\n---\n") {
 		switch regexp.MustCompile(`(?m)^kind: (.+)$`).FindString(object) {
 		case "kind: Namespace", "kind: ServiceAccount", "kind: Secret", "kind: Deployment", "kind: DaemonSet":
 			objects = append(objects, object)
@@ -110,11 +112,12 @@ func (f *fixture) kubectlDoes(t *testing.T, stdin string, args ...string) string
 }
 
 // preemption is what docs/limits.md says of it: a pod of high priority that lacks a card's memory waits, in
-// kube-scheduler's own words, and nobody is evicted.
+// kube-scheduler's own words, and no pod is evicted.
 func (f *fixture) preemption(t *testing.T) {
 	ctx := t.Context()
 	words := "Preemption is not helpful for scheduling"
-	if text := strings.Join(strings.Fields(string(read(t, "docs", "limits.md"))), " "); !strings.Contains(text, `"`+words) {
+	if text := strings.Join(strings.Fields(string(read(t, "docs", "limits.md"))), " "); !strings.Contains(text,
+		`"`+words) {
 		t.Errorf("docs/limits.md does not say %q", words)
 	}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}

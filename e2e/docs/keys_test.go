@@ -116,9 +116,11 @@ func TestHowtoQuotaKeys(t *testing.T) {
 			t.Errorf("docs/howto.md does not name %s", limit.Resource)
 		}
 	}
-	for _, match := range regexp.MustCompile("`((?:limits|requests)\\.[^` ]+/[^` ]+)`").FindAllStringSubmatch(text, -1) {
+	key := regexp.MustCompile("`((?:limits|requests)\\.[^` ]+/[^` ]+)`")
+	for _, match := range key.FindAllStringSubmatch(text, -1) {
 		word, _ := classify.Resource(corev1.ResourceName(match[1][strings.Index(match[1], ".")+1:]))
-		if word == "" || !slices.Contains(known, match[1]) && match[1] != "requests.nvidia.com/gpu" { // the API server's alone
+		// Only the API server reads this one.
+		if word == "" || !slices.Contains(known, match[1]) && match[1] != "requests.nvidia.com/gpu" {
 			t.Errorf("docs/howto.md names %s, which is not read", match[1])
 		}
 	}
@@ -134,7 +136,8 @@ func TestHowtoHasEveryKey(t *testing.T) {
 				return err
 			}
 			for _, match := range key.FindAllStringSubmatch(string(read(t, strings.TrimPrefix(path, root))), -1) {
-				if word, _ := classify.Resource(corev1.ResourceName(match[1])); word == "" && !strings.Contains(text, "`"+match[1]+"`") {
+				word, _ := classify.Resource(corev1.ResourceName(match[1]))
+				if word == "" && !strings.Contains(text, "`"+match[1]+"`") {
 					t.Errorf("docs/howto.md does not name %s, of %s", match[1], path)
 				}
 			}

@@ -63,7 +63,8 @@ func (s *Story) collect(ctx context.Context) {
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "phasegpu-e2e-artifacts")
 	}
-	dir = filepath.Join(dir, fmt.Sprintf("%s-%s", strings.ReplaceAll(s.Name(), "/", "-"), s.began.UTC().Format("150405")))
+	dir = filepath.Join(dir, fmt.Sprintf("%s-%s", strings.ReplaceAll(s.Name(), "/", "-"),
+		s.began.UTC().Format("150405")))
 	if out, err := command(ctx, filepath.Join(s.Cluster.Root, "kind", "artifacts"), dir); err != nil {
 		s.Errorf("no picture of the cluster is kept: %v\n%s", err, out)
 		return

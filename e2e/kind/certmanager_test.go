@@ -36,7 +36,8 @@ func TestCertManager(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() && s != nil { // what the tests after this one expect, when a picture has been taken
 			ctx := context.WithoutCancel(t.Context())
-			if err := errors.Join(script(ctx, s, "undeploy", certManagerOverlay), script(ctx, s, "cert-manager/down"), script(ctx, s, "deploy")); err != nil {
+			if err := errors.Join(script(ctx, s, "undeploy", certManagerOverlay), script(ctx, s, "cert-manager/down"),
+				script(ctx, s, "deploy")); err != nil {
 				t.Error(err)
 			}
 		}
@@ -47,7 +48,8 @@ func TestCertManager(t *testing.T) {
 	s.Must(script(t.Context(), s, "deploy", certManagerOverlay))
 	objects, err := dynamic.NewForConfig(s.Cluster.Config)
 	s.Must(err)
-	c := certificates{s, objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1", Resource: "certificates"}).Namespace(stack.SystemNamespace)}
+	c := certificates{s, objects.Resource(schema.GroupVersionResource{Group: "cert-manager.io", Version: "v1",
+		Resource: "certificates"}).Namespace(stack.SystemNamespace)}
 
 	c.nodesHaveNoKeys()
 	c.trusted()
@@ -68,7 +70,7 @@ func TestCertManager(t *testing.T) {
 		if now[ca].Equal(was[ca]) || now[leaf].Equal(was[leaf]) {
 			t.Errorf("%s or %s is as before", ca, leaf)
 		}
-		// What one side has heard of, and the other not yet.
+		// While only one side has the new certificates, the other still trusts it.
 		signed(s, now[leaf], was[ca])
 		signed(s, was[leaf], now[ca])
 	}
@@ -83,7 +85,7 @@ func TestCertManager(t *testing.T) {
 	}
 
 	s.Must(script(t.Context(), s, "undeploy", certManagerOverlay))
-	nobodyRefuses(s)
+	nothingRefuses(s)
 	s.Must(script(t.Context(), s, "cert-manager/down"))
 	s.Must(script(t.Context(), s, "deploy"))
 }
@@ -120,7 +122,7 @@ func (c certificates) shown(secret string) *x509.Certificate {
 	return parsed
 }
 
-// signed expects that who trusts a CA trusts a certificate.
+// signed expects that a CA has signed a certificate.
 func signed(s *kind.Story, certificate, ca *x509.Certificate) {
 	s.Helper()
 	roots := x509.NewCertPool()
@@ -130,26 +132,28 @@ func signed(s *kind.Story, certificate, ca *x509.Certificate) {
 	}
 }
 
-// trusted waits until both clients are told the CAs in the Secrets. cainjector leaves those of before until they end.
+// trusted waits until both clients trust the CAs in the Secrets. cainjector keeps the former CAs until they expire.
 func (c certificates) trusted() {
 	c.Helper()
-	c.Must(stack.Eventually(c.Context(), "clients are told the CAs", func(ctx context.Context) error {
-		webhooks, err := c.Cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "phasegpu-webhook", metav1.GetOptions{})
+	c.Must(stack.Eventually(c.Context(), "clients trust the CAs", func(ctx context.Context) error {
+		webhooks, err := c.Cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx,
+			"phasegpu-webhook", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		told, err := c.Cluster.Client.CoreV1().ConfigMaps(stack.NodeNamespace).Get(ctx, refitCA, metav1.GetOptions{})
+		bundle, err := c.Cluster.Client.CoreV1().ConfigMaps(stack.NodeNamespace).Get(ctx, refitCA, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		for ca, got := range map[string][]byte{webhookCA: webhooks.Webhooks[0].ClientConfig.CABundle, refitCA: []byte(told.Data["ca.crt"])} {
+		for ca, got := range map[string][]byte{webhookCA: webhooks.Webhooks[0].ClientConfig.CABundle,
+			refitCA: []byte(bundle.Data["ca.crt"])} {
 			if !bytes.Contains(got, c.data(ca, corev1.TLSCertKey)) {
-				return fmt.Errorf("instead of %s they are told:\n%s", ca, got)
+				return fmt.Errorf("instead of %s they trust:\n%s", ca, got)
 			}
 		}
 		return nil
 	}))
-	c.Logf("the API server and the device plugins are told the CAs")
+	c.Logf("the API server and the device plugins trust the CAs")
 }
 
 // nodesHaveNoKeys: what a pod mounts its node can read, so where the device plugins are there is no Secret at all.
@@ -165,7 +169,8 @@ func (c certificates) nodesHaveNoKeys() {
 // follows has a pod that starts only if the device plugin reaches the refit service.
 func (c certificates) follows(name string) {
 	c.Helper()
-	pod := c.Submit(aligned(c.Story, name, wire.Strict, map[string]string{"train": "1"}, stack.App("train", stack.GPU(1, 30000))))
+	pod := c.Submit(aligned(c.Story, name, wire.Strict, map[string]string{"train": "1"},
+		stack.App("train", stack.GPU(1, 30000))))
 	c.Running(pod, "train")
 	c.Event(pod, "Refitted", kind.CardE)
 	c.Delete(pod)
@@ -179,7 +184,8 @@ func (c certificates) pods() sets.Set[string] {
 		pods, err := c.Cluster.SystemPods(c.Context(), name)
 		c.Must(err)
 		for _, pod := range pods {
-			all.Insert(fmt.Sprintf("%s %s, %d restarts", pod.Name, pod.UID, pod.Status.ContainerStatuses[0].RestartCount))
+			all.Insert(fmt.Sprintf("%s %s, %d restarts", pod.Name, pod.UID,
+				pod.Status.ContainerStatuses[0].RestartCount))
 		}
 	}
 	return all
@@ -267,22 +273,23 @@ func (c certificates) used(workload, metric, secret string) {
 	c.Helper()
 	c.Must(haveVolumesUpdated(c.Context(), c.Story, workload, ""))
 	want := c.shown(secret).NotAfter.Unix()
-	c.Must(stack.Within(c.Context(), 3*time.Minute, workload+" uses the new certificate", func(ctx context.Context) error {
-		pods, err := c.Cluster.SystemPods(ctx, workload)
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods {
-			page, err := c.Cluster.PodPage(ctx, pod.Namespace, pod.Name, 8080, "/metrics")
+	c.Must(stack.Within(c.Context(), 3*time.Minute, workload+" uses the new certificate",
+		func(ctx context.Context) error {
+			pods, err := c.Cluster.SystemPods(ctx, workload)
 			if err != nil {
 				return err
 			}
-			value, _ := stack.Metric(string(page), metric)
-			if ends, err := strconv.ParseFloat(value, 64); err != nil || int64(ends) != want {
-				return fmt.Errorf("that of pod %s ends at %q, not at %d", pod.Name, value, want)
+			for _, pod := range pods {
+				page, err := c.Cluster.PodPage(ctx, pod.Namespace, pod.Name, 8080, "/metrics")
+				if err != nil {
+					return err
+				}
+				value, _ := stack.Metric(string(page), metric)
+				if ends, err := strconv.ParseFloat(value, 64); err != nil || int64(ends) != want {
+					return fmt.Errorf("that of pod %s ends at %q, not at %d", pod.Name, value, want)
+				}
 			}
-		}
-		return nil
-	}))
+			return nil
+		}))
 	c.Logf("%s uses the new certificate", workload)
 }

@@ -18,8 +18,8 @@ import (
 // blow is something bad that happens while pods come and go.
 type blow struct {
 	what string
-	// strike returns when all is up again. It ends the test when phasegpu does not do as it should; an error says that a
-	// tool (docker, systemctl) failed, so that nothing has happened to phasegpu.
+	// strike returns when all is up again. It ends the test when phasegpu does not do as it should; an error says
+	// that a tool (docker, systemctl) failed, so that nothing has happened to phasegpu.
 	strike func(*siege) error
 	// node on which kubelet may reject a pod that it allocates for, because kubelet or the device plugin restarts
 	// then; none when it is empty.
@@ -40,8 +40,8 @@ func blows() []blow {
 	}
 }
 
-// strike strikes a blow, again if a tool fails, and restarts the kubelet instead of a blow that cannot be struck at all.
-// It returns the blow that was struck.
+// strike strikes a blow, again if a tool fails, and restarts the kubelet instead of a blow that cannot be struck at
+// all. It returns the blow that was struck.
 func (s *siege) strike(b blow) blow {
 	s.Helper()
 	for range 3 {
@@ -108,28 +108,21 @@ func webhookDown(s *siege) error {
 	return nil
 }
 
-// scaleDeployment scales one of phasegpu's Deployments and waits until all its replicas are ready, and none is left over.
-func scaleDeployment(ctx context.Context, s *kind.Story, name string, replicas int32) error {
-	deployments := s.Cluster.Client.AppsV1().Deployments(stack.SystemNamespace)
-	scale, err := deployments.GetScale(ctx, name, metav1.GetOptions{})
-	if err != nil {
+// scaleDeployment scales one of phasegpu's Deployments and waits until its pods are ready, and no others are left.
+func scaleDeployment(ctx context.Context, s *kind.Story, name string, replicas int) error {
+	kubectl := func(args ...string) error {
+		return script(ctx, s, "kubectl", append([]string{"-n", stack.SystemNamespace}, args...)...)
+	}
+	if err := kubectl("scale", "deployment", name, fmt.Sprint("--replicas=", replicas)); err != nil {
 		return err
 	}
-	scale.Spec.Replicas = replicas
-	if _, err := deployments.UpdateScale(ctx, name, scale, metav1.UpdateOptions{}); err != nil {
+	if err := kubectl("rollout", "status", "deployment", name, "--timeout=1m"); err != nil {
 		return err
 	}
-	return stack.Eventually(ctx, fmt.Sprintf("%s has %d replicas", name, replicas), func(ctx context.Context) error {
-		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if d.Status.ObservedGeneration < d.Generation || d.Status.Replicas != replicas || d.Status.ReadyReplicas != replicas {
-			return fmt.Errorf("it has %d, %d of them ready", d.Status.Replicas, d.Status.ReadyReplicas)
-		}
+	return stack.Eventually(ctx, fmt.Sprintf("%s has %d pods", name, replicas), func(ctx context.Context) error {
 		pods, err := s.Cluster.SystemPods(ctx, name)
-		if err == nil && len(pods) != int(replicas) {
-			err = fmt.Errorf("there are %d pods", len(pods))
+		if err == nil && len(pods) != replicas {
+			err = fmt.Errorf("it has %d", len(pods))
 		}
 		return err
 	})

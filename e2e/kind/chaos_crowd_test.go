@@ -138,23 +138,24 @@ func ended(pod *corev1.Pod) bool {
 // awaitEnded waits until so many of the pods have ended, well or not, or are gone.
 func (c *crowd) awaitEnded(n int, most time.Duration) {
 	c.Helper()
-	c.Must(stack.Within(c.Context(), most, fmt.Sprintf("%d of %d pods have ended", n, len(c.pods)), func(context.Context) error {
-		var left []string
-		var last *corev1.Pod
-		for _, pod := range c.pods {
-			if now, gone := c.witness.Last(pod); now == nil || !ended(now) && !gone {
-				left = append(left, pod.Name)
-				last = now
+	c.Must(stack.Within(c.Context(), most, fmt.Sprintf("%d of %d pods have ended", n, len(c.pods)),
+		func(context.Context) error {
+			var left []string
+			var last *corev1.Pod
+			for _, pod := range c.pods {
+				if now, gone := c.witness.Last(pod); now == nil || !ended(now) && !gone {
+					left = append(left, pod.Name)
+					last = now
+				}
 			}
-		}
-		if len(c.pods)-len(left) < n {
-			if last == nil {
-				last = &corev1.Pod{}
+			if len(c.pods)-len(left) < n {
+				if last == nil {
+					last = &corev1.Pod{}
+				}
+				return fmt.Errorf("%d have not: %v; the last is %s", len(left), left, stack.Describe(last))
 			}
-			return fmt.Errorf("%d have not: %v; the last is %s", len(left), left, stack.Describe(last))
-		}
-		return nil
-	}))
+			return nil
+		}))
 }
 
 // check compares what each container saw with the record of its pod, and expects all containers of pods that

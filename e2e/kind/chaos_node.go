@@ -24,14 +24,17 @@ func (c *Cluster) ForceDelete(ctx context.Context, pod *corev1.Pod) error {
 
 // KillContainer kills the first process of a running container, as if it had crashed.
 func (c *Cluster) KillContainer(ctx context.Context, pod *corev1.Pod, container string) error {
-	id, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "ps", "-q", "--name", "^"+container+"$", "--label", "io.kubernetes.pod.uid="+string(pod.UID))
+	id, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "ps", "-q", "--name", "^"+container+"$", "--label",
+		"io.kubernetes.pod.uid="+string(pod.UID))
 	if err != nil {
 		return err
 	}
 	if id = strings.TrimSpace(id); len(strings.Fields(id)) != 1 {
-		return fmt.Errorf("container %s of pod %s/%s has the ids %q on node %s, want one", container, pod.Namespace, pod.Name, id, pod.Spec.NodeName)
+		return fmt.Errorf("container %s of pod %s/%s has the ids %q on node %s, want one", container, pod.Namespace,
+			pod.Name, id, pod.Spec.NodeName)
 	}
-	process, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "inspect", "--output=go-template", "--template={{.info.pid}}", id)
+	process, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "inspect", "--output=go-template",
+		"--template={{.info.pid}}", id)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,8 @@ func (s *siege) stand() {
 		for _, pod := range []*corev1.Pod{
 			s.Pod(name+"-app", stack.App("app", stack.GPU(1, 501))),
 			s.Pod(name+"-side", stack.Sidecar("side", stack.GPU(1, 502)), stack.App("app", stack.GPU(1, 503))),
-			s.Pod(name+"-init", kind.Runs(stack.Init("load", stack.GPU(1, 601)), "env"), stack.App("app", stack.GPU(1, 504))),
+			s.Pod(name+"-init", kind.Runs(stack.Init("load", stack.GPU(1, 601)), "env"),
+				stack.App("app", stack.GPU(1, 504))),
 		} {
 			s.standing = append(s.standing, s.Submit(kind.Pin(pod, card)))
 		}
@@ -122,7 +123,8 @@ func (s *siege) suffer(name string, b blow) {
 	}
 	s.Must(s.Cluster.AwaitAudit(s.Context()))
 	s.Must(s.Cluster.Audit(s.Context()))
-	s.Logf("%s: all %d have ended after %.0f s, %d of them rejected", b.what, numCrowd, time.Since(began).Seconds(), rejected)
+	s.Logf("%s: all %d have ended after %.0f s, %d of them rejected", b.what, numCrowd, time.Since(began).Seconds(),
+		rejected)
 }
 
 // saysWhy reports whether kubelet rejected a pod for want of devices and says so in its status.
@@ -135,7 +137,8 @@ func saysWhy(pod *corev1.Pod) bool {
 func canceled(pod *corev1.Pod) bool {
 	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, c := range list {
-			if t := c.State.Terminated; t != nil && t.Reason == "StartError" && strings.Contains(t.Message, "context canceled") {
+			if t := c.State.Terminated; t != nil && t.Reason == "StartError" &&
+				strings.Contains(t.Message, "context canceled") {
 				return pod.Status.Phase == corev1.PodFailed
 			}
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 // TestHundred: a hundred pods come onto two nodes as fast as they can be created, and ten of them are deleted by force
-// at random moments. Every container gets its own pod's devices, no other pod is rejected or stuck, and at no moment is a
-// device over-committed.
+// at random moments. Every container gets its own pod's devices, no other pod is rejected or stuck, and at no moment
+// is a device over-committed.
 func TestHundred(t *testing.T) {
 	const numPods, numVictims = 100, 10
 	s := kind.Begin(t)

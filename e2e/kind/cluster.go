@@ -84,12 +84,13 @@ func Connect(ctx context.Context) (*Cluster, error) {
 
 // Leader returns the name of the pod whose scheduler and extender bind at the moment.
 func (c *Cluster) Leader(ctx context.Context) (string, error) {
-	lease, err := c.Client.CoordinationV1().Leases(stack.SystemNamespace).Get(ctx, stack.SchedulerName, metav1.GetOptions{})
+	lease, err := c.Client.CoordinationV1().Leases(stack.SystemNamespace).Get(ctx, stack.SchedulerName,
+		metav1.GetOptions{})
 	if err != nil {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", fmt.Errorf("nobody holds Lease %s/%s", lease.Namespace, lease.Name)
+		return "", fmt.Errorf("Lease %s/%s has no holder", lease.Namespace, lease.Name)
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // host name, which is the pod's, and a random part
 	return pod, nil
@@ -135,7 +136,8 @@ func (c *Cluster) Nodes(ctx context.Context) ([]nodesim.Node, error) {
 // SystemPods returns the pods of one of our workloads, by its label app.kubernetes.io/name: "phasegpu-webhook",
 // "phasegpu-scheduler", "phasegpu-device-plugin".
 func (c *Cluster) SystemPods(ctx context.Context, name string) ([]corev1.Pod, error) {
-	list, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+	list, err := c.Client.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 	if err != nil {
 		return nil, err
 	}

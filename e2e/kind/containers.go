@@ -42,7 +42,7 @@ func Pin(pod *corev1.Pod, cards ...string) *corev1.Pod {
 func complete(pod *corev1.Pod) *corev1.Pod {
 	root, grace := int64(0), int64(1)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
-	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root} // who may write to its own layer
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root} // so that it may write to its own layer
 	for i := range stack.NumContainers(pod) {
 		c := kube.Container(&pod.Spec, i)
 		c.Image, c.ImagePullPolicy = workloadImage, corev1.PullNever

@@ -13,7 +13,8 @@ import (
 func TestRecorded(t *testing.T) {
 	devices := []device.Device{{UUID: "GPU-b"}, {UUID: "GPU-a"}, {UUID: "GPU-c"}}
 	share := func(uuid string, memoryMiB, cores int64) device.Share {
-		return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+		return device.Share{UUID: uuid, Family: "NVIDIA",
+			Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
 	}
 	tests := []struct {
 		name   string
@@ -24,22 +25,23 @@ func TestRecorded(t *testing.T) {
 		{
 			name:   "one",
 			shares: []device.Share{share("GPU-c", 100, 0)},
-			want:   map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-c", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m", "CUDA_DEVICE_SM_LIMIT": "0"},
+			want: map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-c", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m",
+				"CUDA_DEVICE_SM_LIMIT": "0"},
 		},
 		{
 			name:   "two, in the order of the inventory",
 			shares: []device.Share{share("GPU-a", 100, 30), share("GPU-b", 200, 30)},
 			want: map[string]string{
-				"NVIDIA_VISIBLE_DEVICES": "GPU-b,GPU-a", "CUDA_DEVICE_MEMORY_LIMIT_0": "200m", "CUDA_DEVICE_MEMORY_LIMIT_1": "100m",
-				"CUDA_DEVICE_SM_LIMIT": "30",
+				"NVIDIA_VISIBLE_DEVICES": "GPU-b,GPU-a", "CUDA_DEVICE_MEMORY_LIMIT_0": "200m",
+				"CUDA_DEVICE_MEMORY_LIMIT_1": "100m", "CUDA_DEVICE_SM_LIMIT": "30",
 			},
 		},
 		{
 			name:   "one that the node does not list is not forgotten",
 			shares: []device.Share{share("GPU-a", 100, 30), share("GPU-x", 200, 30)},
 			want: map[string]string{
-				"NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-x", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m", "CUDA_DEVICE_MEMORY_LIMIT_1": "200m",
-				"CUDA_DEVICE_SM_LIMIT": "30",
+				"NVIDIA_VISIBLE_DEVICES": "GPU-a,GPU-x", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m",
+				"CUDA_DEVICE_MEMORY_LIMIT_1": "200m", "CUDA_DEVICE_SM_LIMIT": "30",
 			},
 		},
 	}
@@ -57,7 +59,8 @@ func TestGranted(t *testing.T) {
 		"PATH": "/usr/bin", "NVIDIA_VISIBLE_DEVICES": "GPU-a", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m",
 		"CUDA_DEVICE_SM_LIMIT": "0", "CUDA_DEVICE_MEMORY_SHARED_CACHE": "/x", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 	})
-	want := map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m", "CUDA_DEVICE_SM_LIMIT": "0"}
+	want := map[string]string{"NVIDIA_VISIBLE_DEVICES": "GPU-a", "CUDA_DEVICE_MEMORY_LIMIT_0": "100m",
+		"CUDA_DEVICE_SM_LIMIT": "0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -66,16 +66,19 @@ func scaleUp(s *kind.Story, w *stack.Witness, name, alignment string, replicas i
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &none, Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: pod.Annotations}, Spec: pod.Spec},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels,
+				Annotations: pod.Annotations}, Spec: pod.Spec},
 		},
 	}, metav1.CreateOptions{})
 	s.Must(err)
 	began := time.Now()
-	_, err = apps.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{})
+	_, err = apps.Patch(ctx, name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
+		metav1.PatchOptions{})
 	s.Must(err)
 	var pods []corev1.Pod
 	s.Must(stack.Eventually(ctx, "the replicas are there", func(ctx context.Context) error {
-		list, err := s.Cluster.Client.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
+		list, err := s.Cluster.Client.CoreV1().Pods(s.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: "app=" + name})
 		if err == nil && len(list.Items) != int(replicas) {
 			err = fmt.Errorf("%d are", len(list.Items))
 		}

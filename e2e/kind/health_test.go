@@ -22,7 +22,8 @@ import (
 func TestUnhealthyCard(t *testing.T) {
 	s := kind.Begin(t)
 	running := s.Submit(kind.Pin(s.Pod("running", stack.App("serve", stack.GPU(1, 6000))), kind.CardA))
-	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 8000)), stack.App("train", stack.GPU(1, 3000))), kind.CardA))
+	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 8000)),
+		stack.App("train", stack.GPU(1, 3000))), kind.CardA))
 	running = s.Running(running, "serve")
 	s.Running(loading, "load")
 	s.Reserved(kind.CardA, 14000)
@@ -48,7 +49,8 @@ func TestUnhealthyCard(t *testing.T) {
 	s.Must(s.Cluster.CheckRecord(t.Context(), s.Running(waiting, "app")))
 	s.Reserved(kind.CardA, 10000)
 	now := s.Running(running, "serve")
-	if was, is := stack.ContainerStatus(running, "serve").ContainerID, stack.ContainerStatus(now, "serve").ContainerID; was != is {
+	if was, is := stack.ContainerStatus(running, "serve").ContainerID, stack.ContainerStatus(now,
+		"serve").ContainerID; was != is {
 		t.Errorf("container serve was %s and is %s", was, is)
 	}
 }
@@ -99,8 +101,8 @@ func declareHealth(ctx context.Context, s *kind.Story, card string, healthy bool
 	return err
 }
 
-// haveVolumesUpdated makes kubelet look at a workload's pods, of one node or of all: it brings changes of a ConfigMap or
-// Secret to a pod when it next does, which is within a minute or so, and at once when the pod itself changes.
+// haveVolumesUpdated makes kubelet look at a workload's pods, of one node or of all: it brings changes of a ConfigMap
+// or Secret to a pod when it next does, which is within a minute or so, and at once when the pod itself changes.
 func haveVolumesUpdated(ctx context.Context, s *kind.Story, workload, node string) error {
 	pods, err := s.Cluster.SystemPods(ctx, workload)
 	if err != nil {
@@ -110,7 +112,8 @@ func haveVolumesUpdated(ctx context.Context, s *kind.Story, workload, node strin
 		if node != "" && pod.Spec.NodeName != node {
 			continue
 		}
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.phasegpu.io/look":%q}}}`, time.Now().Format(time.RFC3339Nano))
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{"e2e.phasegpu.io/look":%q}}}`,
+			time.Now().Format(time.RFC3339Nano))
 		pods := s.Cluster.Client.CoreV1().Pods(pod.Namespace)
 		if _, err := pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 			return err

@@ -40,12 +40,14 @@ func (c *Cluster) RestartKubelet(ctx context.Context, node string) error {
 
 // StopSandbox stops a bound pod's sandbox through the container runtime of its node, as if by accident.
 func (c *Cluster) StopSandbox(ctx context.Context, pod *corev1.Pod) error {
-	id, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "pods", "-q", "--state", "Ready", "--label", "io.kubernetes.pod.uid="+string(pod.UID))
+	id, err := c.OnNode(ctx, pod.Spec.NodeName, "crictl", "pods", "-q", "--state", "Ready", "--label",
+		"io.kubernetes.pod.uid="+string(pod.UID))
 	if err != nil {
 		return err
 	}
 	if id = strings.TrimSpace(id); len(strings.Fields(id)) != 1 {
-		return fmt.Errorf("pod %s/%s has the sandboxes %q on node %s, want one", pod.Namespace, pod.Name, id, pod.Spec.NodeName)
+		return fmt.Errorf("pod %s/%s has the sandboxes %q on node %s, want one", pod.Namespace, pod.Name, id,
+			pod.Spec.NodeName)
 	}
 	_, err = c.OnNode(ctx, pod.Spec.NodeName, "crictl", "stopp", id)
 	return err

@@ -21,11 +21,13 @@ import (
 // nothing of CPUs and takes the card with the lower index, CardD. Only one such pod can run at a time.
 
 // aligned is a pod for Worker3. Containers get the CPU named for them, for themselves if it is a whole one.
-func aligned(s *kind.Story, name string, alignment wire.Alignment, cpu map[string]string, containers ...stack.Container) *corev1.Pod {
+func aligned(s *kind.Story, name string, alignment wire.Alignment, cpu map[string]string,
+	containers ...stack.Container) *corev1.Pod {
 	pod := onWorker3(s.Pod(name, containers...))
 	for i := range stack.NumContainers(pod) {
 		c := kube.Container(&pod.Spec, i)
-		for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu[c.Name], corev1.ResourceMemory: "32Mi"} {
+		for name, quantity := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu[c.Name],
+			corev1.ResourceMemory: "32Mi"} {
 			c.Resources.Limits[name] = resource.MustParse(quantity)
 			c.Resources.Requests[name] = resource.MustParse(quantity) // QoS class Guaranteed
 		}
@@ -61,7 +63,8 @@ func TestContainerFollowsKubelet(t *testing.T) {
 	for _, alignment := range []wire.Alignment{wire.BestEffort, wire.Strict} {
 		t.Run(alignment.String(), func(t *testing.T) {
 			s := kind.Begin(t)
-			pod := s.Submit(aligned(s, "train", alignment, map[string]string{"train": "1"}, stack.App("train", stack.GPU(1, 30000))))
+			pod := s.Submit(aligned(s, "train", alignment, map[string]string{"train": "1"},
+				stack.App("train", stack.GPU(1, 30000))))
 			s.Running(pod, "train")
 			s.Event(pod, "Refitted", kind.CardE)
 			sees(s, pod, kind.CardE, "train")
@@ -128,7 +131,7 @@ func TestContainerCannotFollowKubelet(t *testing.T) {
 // Without the refit service best-effort pods start where they were placed, and strict pods fail and say why.
 func TestWithoutRefitService(t *testing.T) {
 	s := kind.Begin(t)
-	scale := func(replicas int32) {
+	scale := func(replicas int) {
 		s.Must(scaleDeployment(context.WithoutCancel(s.Context()), s, "phasegpu-numarefit", replicas))
 	}
 	t.Cleanup(func() { scale(2) })

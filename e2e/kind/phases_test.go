@@ -63,7 +63,8 @@ func TestInitPolicies(t *testing.T) {
 	var pods []*corev1.Pod
 	for _, release := range []string{"per-init", "all-inits", "hold"} {
 		pod := kind.Pin(s.Pod(release,
-			stack.Init("first", stack.GPU(1, 1024)), stack.Init("second", stack.GPU(1, 512)), stack.App("app", stack.GPU(1, 256))), kind.CardA)
+			stack.Init("first", stack.GPU(1, 1024)), stack.Init("second", stack.GPU(1, 512)), stack.App("app",
+				stack.GPU(1, 256))), kind.CardA)
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 		pods = append(pods, s.Submit(stack.Annotate(pod, wire.ReleaseAnnotation, release)))
 	}

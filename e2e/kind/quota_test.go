@@ -29,19 +29,21 @@ func TestQuota(t *testing.T) {
 	s.Refused(s.Pod("greedy", stack.Init("load", stack.GPU(1, 24577)), stack.App("train", stack.GPU(1, 4096))),
 		`init container "load"`, "peak of 24577 MiB", `ResourceQuota "team"`, "24576")
 
-	first := s.Submit(kind.Pin(s.Pod("first", stack.Init("load", stack.GPU(1, 20480)), stack.App("train", stack.GPU(2, 5120))), kind.CardA, kind.CardB))
+	first := s.Submit(kind.Pin(s.Pod("first", stack.Init("load", stack.GPU(1, 20480)),
+		stack.App("train", stack.GPU(2, 5120))), kind.CardA, kind.CardB))
 	s.Running(first, "load")
 	s.Charged(20480)
 	counted(first) // per device, not times devices
 
 	// It has no MiB before it has a card, so it is admitted, and held to the quota when it is placed.
-	half := s.Submit(kind.Pin(s.Pod("half", stack.App("serve", stack.Limit{"nvidia.com/gpumem-percentage": "50"})), kind.CardA, kind.CardB))
+	half := s.Submit(kind.Pin(s.Pod("half", stack.App("serve", stack.Limit{"nvidia.com/gpumem-percentage": "50"})),
+		kind.CardA, kind.CardB))
 	s.Pending(half, "limits.nvidia.com/gpumem", "20480", "12288", "24576")
 	s.StillPending(half)
 	counted(first, half)
 
 	s.Finish(first, "load", 0)
-	s.Scheduled(half) // nobody touched it
+	s.Scheduled(half) // by itself
 	s.Running(half, "serve")
 	s.Charged(2*5120 + 12288)
 	s.Must(s.Cluster.Recount(s.Context(), s.Namespace, team))
@@ -57,7 +59,8 @@ func TestQuota(t *testing.T) {
 	second = s.Submit(second)
 	s.Running(second, "serve")
 	s.Charged(2*5120 + 10000)
-	s.Refused(s.Pod("third", stack.App("serve", stack.GPU(1, 4337))), `ResourceQuota "team"`, "allows 24576 MiB", "20240")
+	s.Refused(s.Pod("third", stack.App("serve", stack.GPU(1, 4337))), `ResourceQuota "team"`, "allows 24576 MiB",
+		"20240")
 	s.Delete(first)
 	s.Charged(10000)
 }

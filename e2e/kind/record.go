@@ -29,7 +29,8 @@ func Recorded(shares []device.Share, devices []device.Device) map[string]string 
 		}
 		return i
 	}
-	sorted := slices.SortedStableFunc(slices.Values(shares), func(x, y device.Share) int { return cmp.Compare(place(x), place(y)) })
+	sorted := slices.SortedStableFunc(slices.Values(shares),
+		func(x, y device.Share) int { return cmp.Compare(place(x), place(y)) })
 	want := map[string]string{"CUDA_DEVICE_SM_LIMIT": fmt.Sprint(sorted[0].Amount.Cores)} // the same on all
 	var visible []string
 	for i, share := range sorted {
@@ -44,7 +45,8 @@ func Recorded(shares []device.Share, devices []device.Device) map[string]string 
 func Granted(environment map[string]string) map[string]string {
 	granted := map[string]string{}
 	for name, value := range environment {
-		if name == "NVIDIA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_SM_LIMIT" || strings.HasPrefix(name, "CUDA_DEVICE_MEMORY_LIMIT") {
+		if name == "NVIDIA_VISIBLE_DEVICES" || name == "CUDA_DEVICE_SM_LIMIT" ||
+			strings.HasPrefix(name, "CUDA_DEVICE_MEMORY_LIMIT") {
 			granted[name] = value
 		}
 	}

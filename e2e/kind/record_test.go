@@ -39,21 +39,24 @@ func TestContainersSeeTheirRecord(t *testing.T) {
 
 	// Several devices in one container, of which kubelet reuses the init container's.
 	wide := s.Submit(kind.Pin(s.Pod("wide",
-		stack.Init("load", stack.GPU(1, 4000)), stack.App("train", stack.GPU(2, 2048), stack.Cores(5)), stack.App("watch", stack.GPU(1, 100))), kind.CardA, kind.CardB))
+		stack.Init("load", stack.GPU(1, 4000)), stack.App("train", stack.GPU(2, 2048),
+			stack.Cores(5)), stack.App("watch", stack.GPU(1, 100))), kind.CardA, kind.CardB))
 	wide = s.Scheduled(wide)
 	s.Finish(wide, "load", 0)
 	s.Running(wide, "train")
 	s.Running(wide, "watch")
 
 	// A percentage and the whole card, which have no MiB before they have a card.
-	half := s.Submit(kind.Pin(s.Pod("half", stack.Init("load", stack.Limit{"nvidia.com/gpu": "1"}), stack.App("serve", stack.Limit{"nvidia.com/gpumem-percentage": "50"})), kind.CardC))
+	half := s.Submit(kind.Pin(s.Pod("half", stack.Init("load", stack.Limit{"nvidia.com/gpu": "1"}),
+		stack.App("serve", stack.Limit{"nvidia.com/gpumem-percentage": "50"})), kind.CardC))
 	half = s.Scheduled(half)
 	s.Finish(half, "load", 0)
 	s.Running(half, "serve")
 
 	for _, pod := range []*corev1.Pod{s.Running(small, "serve"), split, wide, half} {
 		s.Must(s.Cluster.CheckRecord(s.Context(), pod))
-		s.Logf("%s: every container sees what is recorded: %s", pod.Name, pod.Annotations["hami.io/vgpu-devices-allocated"])
+		s.Logf("%s: every container sees what is recorded: %s", pod.Name,
+			pod.Annotations["hami.io/vgpu-devices-allocated"])
 	}
 
 	// A container that is started again is not allocated for again.

@@ -128,8 +128,9 @@ func steady(s *kind.Story, name string) *corev1.Pod {
 	app := &pod.Spec.Containers[0]
 	app.RestartPolicy = &always
 	app.RestartPolicyRules = []corev1.ContainerRestartRule{{
-		Action:    corev1.ContainerRestartRuleActionRestartAllContainers,
-		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{restartAll}},
+		Action: corev1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &corev1.ContainerRestartRuleOnExitCodes{Operator: corev1.ContainerRestartRuleOnExitCodesOpIn,
+			Values: []int32{restartAll}},
 	}}
 	pod = s.Submit(pod)
 	s.Finish(pod, "i0", 0)

@@ -16,7 +16,7 @@ import (
 )
 
 // A pod is placed by its peak, and what its finished init container held goes to a pod that waits for it,
-// which nobody touches: 21 times of 21. How long that takes is shown; the goal is two seconds.
+// by itself: 21 times of 21. How long that takes is logged; the goal is two seconds.
 func TestInitShrink(t *testing.T) {
 	const rounds, goal = 7, 2 * time.Second
 	s := kind.Begin(t)
@@ -86,7 +86,8 @@ func (l *lane) handOver(s *kind.Story, w *stack.Witness) time.Duration {
 	return delay
 }
 
-// endOf begins to watch a running container, and returns what waits for its end and says when the API server told it.
+// endOf begins to watch a running container. The function that it returns waits until the API server has shown its end,
+// and returns when that was.
 func endOf(s *kind.Story, w *stack.Witness, pod *corev1.Pod, container string) (ended func() time.Time) {
 	type moment struct {
 		at  time.Time

@@ -32,7 +32,8 @@ func TestSidecarAndApp(t *testing.T) {
 // init container does not.
 func TestSidecarOrder(t *testing.T) {
 	s := kind.Begin(t)
-	load, cache, train := stack.Init("load", stack.GPU(1, 20480)), stack.Sidecar("cache", stack.GPU(1, 2048)), stack.App("train", stack.GPU(1, 10240))
+	load, cache, train := stack.Init("load", stack.GPU(1, 20480)), stack.Sidecar("cache",
+		stack.GPU(1, 2048)), stack.App("train", stack.GPU(1, 10240))
 	before := s.Submit(kind.Pin(s.Pod("cache-first", cache, load, train), kind.CardA))
 	after := s.Submit(kind.Pin(s.Pod("load-first", load, cache, train), kind.CardB))
 	s.Running(before, "cache")
@@ -61,7 +62,8 @@ func TestSidecarCrashes(t *testing.T) {
 		return kind.Runs(stack.Sidecar(name, stack.GPU(1, memoryMiB)), "sleep=2s", fmt.Sprintf("exit=%d", code))
 	}
 	server := s.Submit(kind.Pin(s.Pod("server",
-		crashes("cache", 0, 2048), stack.Sidecar("proxy", stack.GPU(1, 8192)), stack.App("serve", stack.GPU(1, 10240))), kind.CardC))
+		crashes("cache", 0, 2048), stack.Sidecar("proxy", stack.GPU(1, 8192)), stack.App("serve",
+			stack.GPU(1, 10240))), kind.CardC))
 	s.Scheduled(server)
 	s.Reserved(kind.CardC, 20480)
 	s.Unmoved(server, func() { s.Running(server, "serve") })

@@ -117,7 +117,8 @@ func (c *Cluster) AwaitFree(ctx context.Context) error {
 		} {
 			switch d := l.Device(node, card); {
 			case d == nil:
-				return fmt.Errorf("the extender does not list %s on node %s: is everything deployed (kind/deploy)?", card, node)
+				return fmt.Errorf("the extender does not list %s on node %s: is everything deployed (kind/deploy)?",
+					card, node)
 			case !d.Healthy || d.Cordoned:
 				return fmt.Errorf("%s is not healthy: %+v", card, *d)
 			case d.Reserved != stack.Amount{}:

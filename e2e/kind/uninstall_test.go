@@ -24,15 +24,17 @@ import (
 // running, pods come and go without it, and its books are rebuilt as they were.
 func TestReinstall(t *testing.T) {
 	s := kind.Begin(t)
-	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 9000)), stack.Sidecar("side", stack.GPU(1, 500)), stack.App("train", stack.GPU(1, 4000))), kind.CardA))
-	serving := s.Submit(kind.Pin(s.Pod("serving", stack.Init("warm", stack.GPU(1, 8000)), stack.Sidecar("side", stack.GPU(1, 700)), stack.App("serve", stack.GPU(1, 3000), stack.Cores(20))), kind.CardC))
+	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 9000)),
+		stack.Sidecar("side", stack.GPU(1, 500)), stack.App("train", stack.GPU(1, 4000))), kind.CardA))
+	serving := s.Submit(kind.Pin(s.Pod("serving", stack.Init("warm", stack.GPU(1, 8000)),
+		stack.Sidecar("side", stack.GPU(1, 700)), stack.App("serve", stack.GPU(1, 3000), stack.Cores(20))), kind.CardC))
 	leaving := s.Submit(kind.Pin(s.Pod("leaving", stack.App("app", stack.GPU(1, 1000))), kind.CardB))
 	s.Finish(serving, "warm", 0)
 	loading, serving = s.Running(loading, "load"), s.Running(serving, "serve")
 	s.Running(leaving, "app")
 	s.Reserved(kind.CardA, 9000)
 	s.Reserved(kind.CardC, 3700)
-	before := readBooks(s)
+	before := booksOf(s.Books())
 
 	t.Cleanup(func() {
 		if t.Failed() { // whatever is missing comes back for the tests after this one
@@ -42,7 +44,7 @@ func TestReinstall(t *testing.T) {
 		}
 	})
 	s.Must(script(t.Context(), s, "undeploy"))
-	nobodyRefuses(s)
+	nothingRefuses(s)
 	s.Ended(s.Submit(plain(s, "plain")), corev1.PodSucceeded)
 	s.Delete(leaving)
 	runsOn(s, loading)
@@ -51,7 +53,7 @@ func TestReinstall(t *testing.T) {
 	runsOn(s, loading)
 	runsOn(s, serving)
 	s.Must(s.Cluster.AwaitAudit(t.Context()))
-	if diff := cmp.Diff(before.without(leaving, kind.Worker+"/"+kind.CardB, 1000), readBooks(s)); diff != "" {
+	if diff := cmp.Diff(before.without(leaving, kind.Worker+"/"+kind.CardB, 1000), booksOf(s.Books())); diff != "" {
 		t.Errorf("books (-before +after):\n%s", diff)
 	}
 	s.Finish(loading, "load", 0)
@@ -59,17 +61,19 @@ func TestReinstall(t *testing.T) {
 	s.Reserved(kind.CardA, 4500)
 }
 
-// nobodyRefuses expects that nothing on the cluster would keep a pod from being created, or its namespace from going.
-func nobodyRefuses(s *kind.Story) {
+// nothingRefuses expects that nothing on the cluster keeps a pod from being created, or a namespace from being deleted.
+func nothingRefuses(s *kind.Story) {
 	s.Helper()
-	webhooks, err := s.Cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.Context(), metav1.ListOptions{})
+	webhooks, err := s.Cluster.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(s.Context(),
+		metav1.ListOptions{})
 	s.Must(err)
 	for _, w := range webhooks.Items {
 		if strings.Contains(w.Name, "phasegpu") {
 			s.Errorf("MutatingWebhookConfiguration %s is left", w.Name)
 		}
 	}
-	policies, err := s.Cluster.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(s.Context(), metav1.ListOptions{})
+	policies, err := s.Cluster.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(s.Context(),
+		metav1.ListOptions{})
 	s.Must(err)
 	for _, p := range policies.Items {
 		if strings.Contains(p.Name, "phasegpu") {
@@ -86,16 +90,14 @@ func nobodyRefuses(s *kind.Story) {
 	}
 }
 
-// books are what the extender shows, without what counts changes.
+// books are what the extender shows, without what changes with every write.
 type books struct {
 	Devices map[string]stack.LedgerDevice // by "node/uuid"
 	Pods    map[string]stack.LedgerPod
 	Used    map[string]stack.Amount // by "namespace/family"
 }
 
-func readBooks(s *kind.Story) books {
-	s.Helper()
-	l := s.Books()
+func booksOf(l *stack.Ledger) books {
 	b := books{map[string]stack.LedgerDevice{}, map[string]stack.LedgerPod{}, l.Used()}
 	for _, n := range l.Nodes {
 		for _, d := range n.Devices {
@@ -115,7 +117,8 @@ func (b books) without(pod *corev1.Pod, device string, memoryMiB int64) books {
 	d.Reserved = stack.Amount{}
 	b.Devices[device] = d
 	used := b.Used[pod.Namespace+"/NVIDIA"]
-	b.Used[pod.Namespace+"/NVIDIA"] = stack.Amount{Slots: used.Slots - 1, MemoryMiB: used.MemoryMiB - memoryMiB, Cores: used.Cores}
+	b.Used[pod.Namespace+"/NVIDIA"] = stack.Amount{Slots: used.Slots - 1, MemoryMiB: used.MemoryMiB - memoryMiB,
+		Cores: used.Cores}
 	return b
 }
 

@@ -5,24 +5,22 @@ package kind_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/e2e/kind"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
 // TestUpgrade replaces every component by another version while pods run and one waits, and goes back. The books are
-// as they were, what runs is not touched, and who waits is let in when there is room.
+// as they were, what runs is not touched, and the pod that waits is bound when there is room.
 func TestUpgrade(t *testing.T) {
 	s := kind.Begin(t)
-	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 9000)), stack.Sidecar("side", stack.GPU(1, 500)), stack.App("train", stack.GPU(1, 4000))), kind.CardA))
+	loading := s.Submit(kind.Pin(s.Pod("loading", stack.Init("load", stack.GPU(1, 9000)),
+		stack.Sidecar("side", stack.GPU(1, 500)), stack.App("train", stack.GPU(1, 4000))), kind.CardA))
 	serving := s.Submit(kind.Pin(s.Pod("serving", stack.App("serve", stack.GPU(1, 3000), stack.Cores(20))), kind.CardC))
 	loading, serving = s.Running(loading, "load"), s.Running(serving, "serve")
 	waiting := s.Submit(kind.Pin(s.Pod("waiting", stack.App("app", stack.GPU(1, 20000))), kind.CardA))
@@ -89,7 +87,8 @@ func images(s *kind.Story) map[string]string {
 		}
 		for _, node := range []string{kind.Worker, kind.Worker2, kind.Worker3} {
 			image := "docker.io/library/" + all[name]
-			_, err := s.Cluster.OnNode(s.Context(), node, "ctr", "-n", "k8s.io", "images", "tag", "--force", image, image+"-next")
+			_, err := s.Cluster.OnNode(s.Context(), node, "ctr", "-n", "k8s.io", "images", "tag", "--force", image,
+				image+"-next")
 			s.Must(err)
 		}
 	}
@@ -99,53 +98,39 @@ func images(s *kind.Story) map[string]string {
 // replaced expects of what replaces the components that the books are the same before and after.
 func (v version) replaced(replace func()) {
 	v.Helper()
-	before := readBooks(v.Story)
+	before := booksOf(v.Books())
 	replace()
-	v.Must(stack.Eventually(v.Context(), "the books are as before", func(ctx context.Context) error {
-		l, err := v.Cluster.Ledger(ctx)
-		if err != nil {
-			return err
-		}
-		if len(l.Nodes) == 0 {
-			return errors.New("there are none")
-		}
-		if diff := cmp.Diff(before, readBooks(v.Story)); diff != "" {
+	v.AwaitBooks("the books are as before", func(l *stack.Ledger) error {
+		if diff := cmp.Diff(before, booksOf(l)); diff != "" {
 			return fmt.Errorf("(-before +after):\n%s", diff)
 		}
 		return nil
-	}))
+	})
 	v.Must(v.Cluster.AwaitAudit(v.Context()))
 	v.Must(v.Cluster.Audit(v.Context()))
 	v.Logf("the books are as before, and audited")
 }
 
-// roll gives every workload the image with a suffix and a variable that tells so, or as they were without one, and waits
-// until nothing else runs.
+// roll gives every workload the image with a suffix and a variable that has the suffix, or what was there without one,
+// and waits until nothing else runs.
 func (v version) roll(suffix string) {
 	v.Helper()
+	variable := map[string]any{"name": "PHASEGPU_VERSION", "value": suffix}
+	if suffix == "" {
+		variable = map[string]any{"name": "PHASEGPU_VERSION", "$patch": "delete"}
+	}
+	kubectl := func(args ...string) { v.Must(script(v.Context(), v.Story, "kubectl", args...)) }
 	for name, w := range workloads() {
-		variable := map[string]any{"name": "PHASEGPU_VERSION", "value": suffix}
-		if suffix == "" {
-			variable = map[string]any{"name": "PHASEGPU_VERSION", "$patch": "delete"}
-		}
 		container := map[string]any{"name": w.container, "image": v.images[name] + suffix, "env": []any{variable}}
-		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{container}}}}})
+		template := map[string]any{"spec": map[string]any{"containers": []any{container}}}
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": template}})
 		v.Must(err)
-		apps := v.Cluster.Client.AppsV1()
-		if w.kind == "deployments" {
-			_, err = apps.Deployments(w.namespace).Patch(v.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		} else {
-			_, err = apps.DaemonSets(w.namespace).Patch(v.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		}
-		v.Must(err)
+		kubectl("-n", w.namespace, "patch", w.kind, name, "-p", string(patch))
 	}
 	for name, w := range workloads() {
-		v.Must(stack.Within(v.Context(), 3*timeout, name+" is replaced", func(ctx context.Context) error {
-			return v.rolled(ctx, name, w.namespace, w.kind)
-		}))
-		v.Logf("%s is replaced", name)
+		kubectl("-n", w.namespace, "rollout", "status", w.kind, name, "--timeout=3m")
 	}
-	v.Must(stack.Eventually(v.Context(), "only the new version runs", func(ctx context.Context) error {
+	v.Eventually("only the new version runs", func(ctx context.Context) error {
 		for name, w := range workloads() {
 			pods, err := v.Cluster.SystemPods(ctx, name)
 			if err != nil {
@@ -160,29 +145,5 @@ func (v version) roll(suffix string) {
 			}
 		}
 		return nil
-	}))
-}
-
-const timeout = stack.EventuallyTimeout
-
-func (v version) rolled(ctx context.Context, name, namespace, kind string) error {
-	apps := v.Cluster.Client.AppsV1()
-	if kind == "deployments" {
-		d, err := apps.Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.Replicas != s.UpdatedReplicas || s.AvailableReplicas != s.UpdatedReplicas {
-			return fmt.Errorf("%d of %d are new, %d available", s.UpdatedReplicas, s.Replicas, s.AvailableReplicas)
-		}
-		return nil
-	}
-	d, err := apps.DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	if s := d.Status; s.ObservedGeneration < d.Generation || s.UpdatedNumberScheduled != s.DesiredNumberScheduled || s.NumberAvailable != s.DesiredNumberScheduled {
-		return fmt.Errorf("%d of %d are new, %d available", s.UpdatedNumberScheduled, s.DesiredNumberScheduled, s.NumberAvailable)
-	}
-	return nil
+	})
 }

@@ -40,9 +40,6 @@ type rejection struct{ reason, message string }
 // judge says why a node that can give so much, of which the active pods hold their part, cannot take a pod
 // besides; nil if it can. Device plugins are asked first, as kubelet does.
 func judge(pod *corev1.Pod, active []*corev1.Pod, allocatable corev1.ResourceList) *rejection {
-	if reason := pod.Annotations[RejectAnnotation]; reason != "" {
-		return &rejection{reason, "the test asked for it"}
-	}
 	for _, family := range classify.Families() {
 		for _, name := range family.Advertised {
 			need := ids(&pod.Spec, name)
@@ -56,7 +53,8 @@ func judge(pod *corev1.Pod, active []*corev1.Pod, allocatable corev1.ResourceLis
 			}
 			if need > free {
 				return &rejection{"UnexpectedAdmissionError", fmt.Sprintf(
-					"Allocate failed due to requested number of devices unavailable for %s. Requested: %d, Available: %d, which is unexpected",
+					"Allocate failed due to requested number of devices unavailable for %s. "+
+						"Requested: %d, Available: %d, which is unexpected",
 					name, need, max(free, 0))}
 			}
 		}
@@ -80,7 +78,8 @@ func judgeRequests(pod *corev1.Pod, active []*corev1.Pod, allocatable corev1.Res
 		sum.Add(wanted)
 		if sum.Cmp(has) > 0 {
 			return &rejection{"OutOf" + string(name), fmt.Sprintf(
-				"Node didn't have enough resource: %s, requested: %s, used: %s, capacity: %s", name, &wanted, &used, &has)}
+				"Node didn't have enough resource: %s, requested: %s, used: %s, capacity: %s",
+				name, &wanted, &used, &has)}
 		}
 	}
 	return nil

@@ -86,8 +86,6 @@ func TestJudge(t *testing.T) {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(q)}
 		return pod
 	}
-	unwanted := gpu(1)
-	unwanted.Annotations = map[string]string{RejectAnnotation: "Unwanted"}
 	for _, c := range []struct {
 		name   string
 		pod    *corev1.Pod
@@ -104,7 +102,6 @@ func TestJudge(t *testing.T) {
 		{"last cpu", cpu("500m"), []*corev1.Pod{cpu("1500m")}, "", ""},
 		{"no cpu", cpu("501m"), []*corev1.Pod{cpu("1500m")}, "OutOfcpu", "requested: 501m, used: 1500m, capacity: 2"},
 		{"no room for a pod", cpu("1m"), []*corev1.Pod{cpu("1m"), cpu("1m"), cpu("1m")}, "OutOfpods", "capacity: 3"},
-		{"asked for", unwanted, nil, "Unwanted", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := judge(c.pod, c.active, allocatable)
@@ -124,8 +121,10 @@ func TestNodeObject(t *testing.T) {
 	node.Devices[2].Mode = device.MIG
 	node.Devices[2].Cordoned = true
 	node.Devices = append(node.Devices,
-		device.Device{UUID: "MLU-0", Family: "MLU", Capacity: device.Amount{Slots: 4, MemoryMiB: 2560, Cores: 100}, Healthy: true},
-		device.Device{UUID: "DCU-0", Family: "DCU", Capacity: device.Amount{Slots: 4, MemoryMiB: 1024, Cores: 100}, Healthy: true})
+		device.Device{UUID: "MLU-0", Family: "MLU", Capacity: device.Amount{Slots: 4, MemoryMiB: 2560, Cores: 100},
+			Healthy: true},
+		device.Device{UUID: "DCU-0", Family: "DCU", Capacity: device.Amount{Slots: 4, MemoryMiB: 1024, Cores: 100},
+			Healthy: true})
 	o, err := node.object()
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +188,8 @@ func TestOverlaps(t *testing.T) {
 	}
 	r.observed(pod("c", "n1", "C;"))
 	r.observed(b)
-	want := Overlap{"n1", types.NamespacedName{Namespace: "default", Name: "c"}, types.NamespacedName{Namespace: "default", Name: "b"}}
+	want := Overlap{"n1", types.NamespacedName{Namespace: "default", Name: "c"},
+		types.NamespacedName{Namespace: "default", Name: "b"}}
 	if len(r.overlaps) != 1 || r.overlaps[0] != want {
 		t.Errorf("overlaps %v, want %v", r.overlaps, want)
 	}

@@ -63,7 +63,8 @@ func (s *Simulator) whileRunning(
 		case c == nil:
 			return false, fmt.Errorf("pod %s has no container %s", p.name, name)
 		case p.manual != nil:
-			return false, fmt.Errorf("pod %s has a status of SetStatus: container %s does not run by itself", p.name, name)
+			return false, fmt.Errorf("pod %s has a status of SetStatus: container %s does not run by itself", p.name,
+				name)
 		case p.life.over():
 			return false, fmt.Errorf("pod %s has ended (%s): container %s will not run", p.name, p.life.phase(), name)
 		case c.state.Running == nil || len(p.life.script) > 0:

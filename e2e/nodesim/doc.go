@@ -24,7 +24,7 @@
 //
 //	sim.Finish(ctx, pod, "load", 0)     // waits until it runs, ends it, returns when that is reported
 //
-// or for as long as the pod's annotation PlanAnnotation, else Options.Plan, says:
+// or for as long as the pod's annotation PlanAnnotation says:
 //
 //	"load=1,0; train=0@2s"    // load fails, then exits 0; train exits 0 after two seconds
 //	"*=0"                     // every container exits 0 at once
@@ -34,8 +34,7 @@
 //
 // RecreateSandbox, KillPause and RestartAllContainers make init containers run again, in the reports and
 // the order that a 1.37 kubelet shows. SetStatus reports any status, and leaves the pod to the test from
-// then on. Pause stops a node's kubelet for a while, as if it hung. With annotation SIGTERMAnnotation a pod
-// being deleted takes its whole grace period, and with RejectAnnotation it is rejected.
+// then on. Pause stops a node's kubelet for a while, as if it hung.
 //
 // # What it saw
 //

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +20,6 @@ type kubelet struct {
 	active      map[types.UID]*corev1.Pod // admitted and not ended
 	queue       []*podWorker              // seen and not yet looked at
 	paused      bool
-	admitAfter  time.Duration
 	changed     chan struct{} // capacity 1: queue or paused changed
 }
 
@@ -54,12 +52,7 @@ func (k *kubelet) wake() {
 // run admits pods one by one, until the simulator stops.
 func (k *kubelet) run(ctx context.Context) {
 	for {
-		if p, after := k.next(); p != nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(after): // the kubelet is that slow
-			}
+		if p := k.next(); p != nil && ctx.Err() == nil {
 			k.admit(ctx, p)
 			continue
 		}
@@ -71,15 +64,15 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-func (k *kubelet) next() (*podWorker, time.Duration) {
+func (k *kubelet) next() *podWorker {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.paused || len(k.queue) == 0 {
-		return nil, 0
+		return nil
 	}
 	p := k.queue[0]
 	k.queue = k.queue[1:]
-	return p, k.admitAfter
+	return p
 }
 
 // admit decides on one pod and lets it live. A pod that is gone meanwhile, or that is being deleted, gets
@@ -120,8 +113,8 @@ func (k *kubelet) release(uid types.UID) {
 	delete(k.active, uid)
 }
 
-func (k *kubelet) configure(allocatable corev1.ResourceList, admitAfter time.Duration) {
+func (k *kubelet) configure(allocatable corev1.ResourceList) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.allocatable, k.admitAfter = allocatable, admitAfter
+	k.allocatable = allocatable
 }

@@ -14,9 +14,8 @@ import (
 // life is a pod's life on a node. It knows no clock and no API server: step makes the next change that is
 // due, and status says how kubelet would report what there is.
 type life struct {
-	pod          *corev1.Pod // spec and annotations; never changed
-	plan         plan
-	restartDelay time.Duration
+	pod  *corev1.Pod // spec and annotations; never changed
+	plan plan
 
 	begun      metav1.Time
 	rejected   *rejection
@@ -26,8 +25,8 @@ type life struct {
 	script     []func(*life, time.Time) // changes that come before all others
 	latest     time.Time                // the last time that was put into a status
 
-	terminating *time.Time // until when containers may run; nil when the pod is not being deleted
-	final       bool       // containers of a deleted pod have ended
+	terminating bool // the pod is being deleted
+	final       bool // containers of a deleted pod have ended
 }
 
 // container is one container's life.
@@ -45,8 +44,8 @@ type container struct {
 	exit    int32     // how this run ends then
 }
 
-func newLife(pod *corev1.Pod, plan plan, restartDelay time.Duration, now time.Time) *life {
-	l := &life{pod: pod, plan: plan, restartDelay: restartDelay, cycle: 1, conditions: map[corev1.PodConditionType]corev1.PodCondition{}}
+func newLife(pod *corev1.Pod, plan plan, now time.Time) *life {
+	l := &life{pod: pod, plan: plan, cycle: 1, conditions: map[corev1.PodConditionType]corev1.PodCondition{}}
 	l.begun = l.stamp(now)
 	reason := "ContainerCreating"
 	if len(pod.Spec.InitContainers) > 0 {
@@ -100,8 +99,11 @@ func (l *life) step(now time.Time) bool {
 			return true
 		}
 	}
-	if l.terminating != nil {
-		return l.terminate(now)
+	if l.terminating {
+		l.endAll(exitSIGTERM, now)
+		l.setCondition(corev1.PodReadyToStartContainers, false, now)
+		l.final = true
+		return true
 	}
 	if !l.holds(corev1.PodReadyToStartContainers) {
 		l.setCondition(corev1.PodReadyToStartContainers, true, now)
@@ -152,7 +154,8 @@ func (l *life) stepApps(now time.Time) bool {
 // doomed reports whether an init container has failed for good.
 func (l *life) doomed() bool {
 	return slices.ContainsFunc(l.containers, func(c *container) bool {
-		return c.class == phase.Init && c.cycle == l.cycle && c.state.Terminated != nil && !c.succeeded() && !c.restarts()
+		return c.class == phase.Init && c.cycle == l.cycle && c.state.Terminated != nil && !c.succeeded() &&
+			!c.restarts()
 	})
 }
 
@@ -165,7 +168,7 @@ func (l *life) advance(c *container, now time.Time) bool {
 	case c.state.Terminated != nil && c.restarts():
 		c.last = c.state
 		c.state = waiting("CrashLoopBackOff")
-		c.until = now.Add(l.restartDelay)
+		c.until = now.Add(restartDelay)
 	case c.state.Waiting != nil && c.due(now):
 		l.start(c, now)
 	default:
@@ -221,36 +224,13 @@ func (l *life) endAll(exit int32, now time.Time) bool {
 	return ended
 }
 
-// terminate ends the containers of a pod that is being deleted.
-func (l *life) terminate(now time.Time) bool {
-	exit := int32(exitSIGTERM)
-	if ignoresSIGTERM(l.pod) {
-		if now.Before(*l.terminating) && l.running() {
-			return false
-		}
-		exit = exitSIGKILL
-	}
-	l.endAll(exit, now)
-	l.setCondition(corev1.PodReadyToStartContainers, false, now)
-	l.final = true
-	return true
-}
-
-func ignoresSIGTERM(pod *corev1.Pod) bool { return pod.Annotations[SIGTERMAnnotation] == "ignore" }
-
 // due returns when the next change comes by itself; zero for never.
 func (l *life) due() time.Time {
 	var next time.Time
-	earlier := func(t time.Time) {
-		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
-			next = t
-		}
-	}
 	for _, c := range l.containers {
-		earlier(c.until)
-	}
-	if l.terminating != nil {
-		earlier(*l.terminating)
+		if !c.until.IsZero() && (next.IsZero() || c.until.Before(next)) {
+			next = c.until
+		}
 	}
 	return next
 }

@@ -104,41 +104,47 @@ func TestLife(t *testing.T) {
 			}},
 			{14, nil, []string{"Running i0:T0(0-5) s:R(12)rc1 i1:T0(5-9) a:R(14)rc1"}},
 		}},
-		{"a plan to the end: sidecars end after the apps", PodOf(corev1.RestartPolicyOnFailure, "s", "i", "a", "b"), "i=0;a=0;b=0@3s", []act{
-			{0, nil, []string{
-				"Pending no-sandbox s:W i:W a:W b:W",
-				"Pending s:W i:W a:W b:W",
-				"Pending s:R(0) i:W a:W b:W",
-				"Pending s:R(0) i:R(0) a:W b:W",
-				"Pending s:R(0) i:T0(0-0) a:W b:W",
-				"Running s:R(0) i:T0(0-0) a:R(0) b:R(0)",
-				"Running s:R(0) i:T0(0-0) a:T0(0-0) b:R(0)",
+		{"a plan to the end: sidecars end after the apps", PodOf(corev1.RestartPolicyOnFailure, "s", "i", "a", "b"),
+			"i=0;a=0;b=0@3s", []act{
+				{0, nil, []string{
+					"Pending no-sandbox s:W i:W a:W b:W",
+					"Pending s:W i:W a:W b:W",
+					"Pending s:R(0) i:W a:W b:W",
+					"Pending s:R(0) i:R(0) a:W b:W",
+					"Pending s:R(0) i:T0(0-0) a:W b:W",
+					"Running s:R(0) i:T0(0-0) a:R(0) b:R(0)",
+					"Running s:R(0) i:T0(0-0) a:T0(0-0) b:R(0)",
+				}},
+				{3, nil, []string{
+					"Running s:R(0) i:T0(0-0) a:T0(0-0) b:T0(0-3)",
+					"Succeeded s:T143(0-3) i:T0(0-0) a:T0(0-0) b:T0(0-3)",
+				}},
 			}},
-			{3, nil, []string{
-				"Running s:R(0) i:T0(0-0) a:T0(0-0) b:T0(0-3)",
-				"Succeeded s:T143(0-3) i:T0(0-0) a:T0(0-0) b:T0(0-3)",
-			}},
-		}},
 		{"a failing init under Never ends the pod", PodOf(corev1.RestartPolicyNever, "s", "i", "a"), "", []act{
 			{0, nil, []string{
-				"Pending no-sandbox s:W i:W a:W", "Pending s:W i:W a:W", "Pending s:R(0) i:W a:W", "Pending s:R(0) i:R(0) a:W",
+				"Pending no-sandbox s:W i:W a:W", "Pending s:W i:W a:W", "Pending s:R(0) i:W a:W",
+				"Pending s:R(0) i:R(0) a:W",
 			}},
 			{2, finish("i", 7), []string{
 				"Pending s:R(0) i:T7(0-2) a:W",
 				"Failed s:T143(0-2) i:T7(0-2) a:W",
 			}},
 		}},
-		{"a failing init under OnFailure runs again", PodOf(corev1.RestartPolicyOnFailure, "i", "a"), "i=1,0;a=0", []act{
-			{0, nil, []string{
-				"Pending no-sandbox i:W a:W", "Pending i:W a:W", "Pending i:R(0) a:W", "Pending i:T1(0-0) a:W", "Pending i:W a:W",
+		{"a failing init under OnFailure runs again", PodOf(corev1.RestartPolicyOnFailure, "i", "a"), "i=1,0;a=0",
+			[]act{
+				{0, nil, []string{
+					"Pending no-sandbox i:W a:W", "Pending i:W a:W", "Pending i:R(0) a:W", "Pending i:T1(0-0) a:W",
+					"Pending i:W a:W",
+				}},
+				{1, nil, []string{
+					"Pending i:R(1)rc1 a:W", "Pending i:T0(1-1)rc1 a:W", "Running i:T0(1-1)rc1 a:R(1)",
+					"Succeeded i:T0(1-1)rc1 a:T0(1-1)",
+				}},
 			}},
-			{1, nil, []string{
-				"Pending i:R(1)rc1 a:W", "Pending i:T0(1-1)rc1 a:W", "Running i:T0(1-1)rc1 a:R(1)", "Succeeded i:T0(1-1)rc1 a:T0(1-1)",
-			}},
-		}},
 		{"apps that fail under Never", PodOf(corev1.RestartPolicyNever, "a", "b"), "a=0;b=3", []act{
 			{0, nil, []string{
-				"Pending no-sandbox a:W b:W", "Pending a:W b:W", "Running a:R(0) b:R(0)", "Running a:T0(0-0) b:R(0)", "Failed a:T0(0-0) b:T3(0-0)",
+				"Pending no-sandbox a:W b:W", "Pending a:W b:W", "Running a:R(0) b:R(0)", "Running a:T0(0-0) b:R(0)",
+				"Failed a:T0(0-0) b:T3(0-0)",
 			}},
 		}},
 		// In the reports of a real kubelet.
@@ -183,13 +189,7 @@ func TestLife(t *testing.T) {
 		}},
 		{"deleted while it runs", PodOf(corev1.RestartPolicyAlways, "i", "a"), "i=0", []act{
 			{0, (*life).untilSteady, []string{"Running i:T0(0-0) a:R(0)"}},
-			{3, deletion(33), []string{"Running i:T0(0-0) a:R(0)", "Failed no-sandbox i:T0(0-0) a:T143(0-3)"}},
-		}},
-		{"deleted with containers that take their time", stubborn(PodOf(corev1.RestartPolicyAlways, "a")), "", []act{
-			{0, (*life).untilSteady, []string{"Running a:R(0)"}},
-			{3, deletion(33), []string{"Running a:R(0)"}},
-			{32, nil, nil},
-			{33, nil, []string{"Failed no-sandbox a:T137(0-33)"}},
+			{3, deletion, []string{"Running i:T0(0-0) a:R(0)", "Failed no-sandbox i:T0(0-0) a:T143(0-3)"}},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestLife(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := newLife(c.pod, plan, time.Second, noon)
+			l := newLife(c.pod, plan, noon)
 			report := func(at int) string { return brief(l.status(noon.Add(time.Duration(at) * time.Second))) }
 			for i, a := range c.acts {
 				now := noon.Add(time.Duration(a.at) * time.Second)
@@ -228,17 +228,7 @@ func (l *life) untilSteady(until time.Time) {
 	}
 }
 
-func deletion(deadline int) func(*life, time.Time) {
-	return func(l *life, _ time.Time) {
-		t := noon.Add(time.Duration(deadline) * time.Second)
-		l.terminating = &t
-	}
-}
-
-func stubborn(pod *corev1.Pod) *corev1.Pod {
-	pod.Annotations = map[string]string{SIGTERMAnnotation: "ignore"}
-	return pod
-}
+func deletion(l *life, _ time.Time) { l.terminating = true }
 
 // TestDue: the worker's timer must cover whatever step would do later.
 func TestDue(t *testing.T) {
@@ -246,19 +236,16 @@ func TestDue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLife(PodOf(corev1.RestartPolicyAlways, "a"), plan, 3*time.Second, noon)
+	l := newLife(PodOf(corev1.RestartPolicyAlways, "a"), plan, noon)
 	now := noon
-	for _, want := range []time.Duration{7, 10, 17, 20} {
+	const run = 7 * time.Second
+	for _, want := range []time.Duration{run, run + restartDelay, 2*run + restartDelay, 2 * (run + restartDelay)} {
 		for l.step(now) {
 		}
-		if got := l.due().Sub(noon); got != want*time.Second {
-			t.Fatalf("due after %v, want %v", got, want*time.Second)
+		if got := l.due().Sub(noon); got != want {
+			t.Fatalf("due after %v, want %v", got, want)
 		}
 		now = l.due()
-	}
-	deletion(18)(l, now)
-	if got := l.due().Sub(noon); got != 18*time.Second {
-		t.Errorf("a deletion is due after %v, want 18s", got)
 	}
 }
 

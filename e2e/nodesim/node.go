@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,8 +26,6 @@ type Node struct {
 	Memory      string              // allocatable; "256Gi" when empty
 	Pods        int64               // allocatable; 110 when 0
 	Extended    corev1.ResourceList // allocatable: extended resources of others' device plugins
-	Taints      []corev1.Taint
-	AdmitAfter  time.Duration // how long the kubelet takes to look at each pod
 }
 
 // GPUs returns n healthy NVIDIA devices with 10 replicas, the given memory and 100 % cores each, named
@@ -51,7 +48,6 @@ func (n *Node) object() (*corev1.Node, error) {
 		corev1.LabelHostname: n.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 	}}}
 	maps.Copy(o.Labels, n.Labels)
-	o.Spec.Taints = n.Taints
 	annotations, err := n.annotations()
 	if err != nil {
 		return nil, err
@@ -83,7 +79,8 @@ func (n *Node) annotations() (map[string]string, error) {
 	for word, devices := range byFamily {
 		family := classify.Family(word)
 		if family == nil {
-			return nil, fmt.Errorf("node %s: device %s is of family %q, which is not declared in gen/families", n.Name, devices[0].UUID, word)
+			return nil, fmt.Errorf("node %s: device %s is of family %q, which is not declared in gen/families",
+				n.Name, devices[0].UUID, word)
 		}
 		if family.NodeAnnotation == "" {
 			continue // its inventory is the node's capacity

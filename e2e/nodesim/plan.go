@@ -7,15 +7,8 @@ import (
 	"time"
 )
 
-// Annotations of pods that the simulated kubelet obeys.
-const (
-	// PlanAnnotation says how long containers run and how they end; see the package documentation.
-	PlanAnnotation = "nodesim.phasegpu.io/plan"
-	// SIGTERMAnnotation "ignore" lets containers run for the whole grace period of a deletion.
-	SIGTERMAnnotation = "nodesim.phasegpu.io/sigterm"
-	// RejectAnnotation makes the kubelet reject the pod; its value is the reason.
-	RejectAnnotation = "nodesim.phasegpu.io/reject"
-)
+// PlanAnnotation of a pod says how long its containers run and how they end; see the package documentation.
+const PlanAnnotation = "nodesim.phasegpu.io/plan"
 
 // run is how one run of a container goes.
 type run struct {
@@ -58,7 +51,8 @@ func parseRun(word string) (run, error) {
 	code, duration, timed := strings.Cut(word, "@")
 	exit, err := strconv.ParseUint(code, 10, 8)
 	if err != nil {
-		return run{}, fmt.Errorf(`run %q is not "hold", an exit code from 0 to 255, or such a code, "@" and a duration`, word)
+		return run{}, fmt.Errorf(`run %q is not "hold", an exit code from 0 to 255, or such a code, "@" and a duration`,
+			word)
 	}
 	r := run{exit: int32(exit)}
 	if timed {

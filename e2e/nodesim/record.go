@@ -76,8 +76,8 @@ func (r *records) observed(pod *corev1.Pod) {
 	r.between[node][pod.UID] = waitedOn{nameOf(pod), mine}
 }
 
-// listed forgets who was between, before a list says who is: of those known from before a gap of the watch, one
-// may have been reported long before another was bound.
+// listed forgets the pods that were between before a list is taken: during the gap of the watch one of them may have
+// been reported before another was bound.
 func (r *records) listed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,22 +16,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
+// restartDelay is how long a container that has ended is in back-off.
+const restartDelay = 200 * time.Millisecond
+
 // Options of a simulation. The zero value is fine.
 type Options struct {
-	// Plan is for pods without PlanAnnotation.
-	Plan string
-	// RestartDelay is the time that a failed container is in back-off; 200 ms when 0.
-	RestartDelay time.Duration
-	// Writers is how many reports are written at once, as the API server's flow control has it for kubelets; the
-	// simulation's own requests are exempt from that. 0: no limit.
+	// Writers is how many reports are written at once: kubelets are subject to the API server's flow control, the
+	// simulation is not. 0: no limit.
 	Writers int
 }
 
 // Simulator has the simulated nodes of one cluster. Its methods may be called from several goroutines.
 type Simulator struct {
 	client  kubernetes.Interface
-	options Options
-	plan    plan
 	ctx     context.Context // of all its goroutines; ends with Stop
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -48,13 +45,6 @@ type Simulator struct {
 
 // Start watches the pods of the cluster that config leads to. Nodes are added afterwards.
 func Start(ctx context.Context, config *rest.Config, o Options) (*Simulator, error) {
-	plan, err := parsePlan(o.Plan)
-	if err != nil {
-		return nil, err
-	}
-	if o.RestartDelay == 0 {
-		o.RestartDelay = 200 * time.Millisecond
-	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "nodesim" // the API server's audit log should tell a kubelet from a test
 	client, err := kubernetes.NewForConfig(config)
@@ -62,7 +52,7 @@ func Start(ctx context.Context, config *rest.Config, o Options) (*Simulator, err
 		return nil, err
 	}
 	s := &Simulator{
-		client: client, options: o, plan: plan,
+		client:   client,
 		records:  records{admissions: map[string][]Admission{}, between: map[string]map[types.UID]waitedOn{}},
 		kubelets: map[string]*kubelet{}, pods: map[types.UID]*podWorker{}, more: make(chan struct{}),
 	}
@@ -101,7 +91,7 @@ func (s *Simulator) AddNode(ctx context.Context, n Node) error {
 	if err != nil {
 		return err
 	}
-	s.kubelet(n.Name).configure(object.Status.Allocatable, n.AdmitAfter)
+	s.kubelet(n.Name).configure(object.Status.Allocatable)
 	_, err = s.client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		err = s.replaceNode(ctx, object)
@@ -120,7 +110,7 @@ func (s *Simulator) replaceNode(ctx context.Context, object *corev1.Node) error 
 		if err != nil {
 			return err
 		}
-		old.Labels, old.Annotations, old.Spec.Taints = object.Labels, object.Annotations, object.Spec.Taints
+		old.Labels, old.Annotations = object.Labels, object.Annotations
 		updated, err := nodes.Update(ctx, old, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			continue
@@ -135,8 +125,8 @@ func (s *Simulator) replaceNode(ctx context.Context, object *corev1.Node) error 
 	}
 }
 
-// DeleteNode deletes the Node object. Its kubelet lives on with its pods, and takes no new ones, because
-// nobody can bind any; AddNode registers it again.
+// DeleteNode deletes the Node object. Its kubelet runs on with its pods, and gets no new ones; AddNode registers the
+// node again.
 func (s *Simulator) DeleteNode(ctx context.Context, name string) error {
 	return s.client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 }
@@ -158,8 +148,8 @@ func (s *Simulator) Pause(node string) { s.kubelet(node).pause(true) }
 // Resume ends a Pause.
 func (s *Simulator) Resume(node string) { s.kubelet(node).pause(false) }
 
-// Freeze holds back all reports, of all nodes, until Thaw, but for the first of each pod: from then on pods get
-// admitted, and nothing more happens to them as far as anybody can tell.
+// Freeze holds back all reports of all nodes until Thaw, except the first of each pod: pods are still admitted, and
+// show no further change.
 func (s *Simulator) Freeze() { s.frozen.Lock() }
 
 // Thaw ends a Freeze.

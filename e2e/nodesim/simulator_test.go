@@ -54,7 +54,7 @@ func TestSimulator(t *testing.T) {
 			test(w)
 		})
 	}
-	// The last, since nobody can do anything meanwhile.
+	// The last, because the other tests need the API server.
 	t.Run("API server restarts", func(t *testing.T) {
 		w := w
 		w.T = t
@@ -70,18 +70,21 @@ func (w simulation) stepByStep() {
 	pod := w.bind("steps", w.pod("steps", corev1.RestartPolicyNever, "i1", "i2", "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "i1"))
 	got := w.get(pod)
-	if got.Status.StartTime == nil || got.Status.Phase != corev1.PodPending || got.Status.InitContainerStatuses[0].State.Running == nil {
+	if got.Status.StartTime == nil || got.Status.Phase != corev1.PodPending ||
+		got.Status.InitContainerStatuses[0].State.Running == nil {
 		w.Fatalf("i1 runs: %+v", got.Status)
 	}
 	w.must(w.sim.Finish(w.ctx(), pod, "i1", 0))
-	if term := w.get(pod).Status.InitContainerStatuses[0].State.Terminated; term == nil || term.ExitCode != 0 || term.FinishedAt.IsZero() {
+	if term := w.get(pod).Status.InitContainerStatuses[0].State.Terminated; term == nil || term.ExitCode != 0 ||
+		term.FinishedAt.IsZero() {
 		w.Errorf("i1 finished: %+v", term)
 	}
 	w.must(w.sim.Finish(w.ctx(), pod, "i2", 0))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
 	got = w.get(pod)
 	for _, condition := range []corev1.PodConditionType{
-		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
+		corev1.PodScheduled,
 	} {
 		if !isTrue(got, condition) {
 			w.Errorf("a runs: condition %s is not true", condition)
@@ -140,7 +143,8 @@ func (w simulation) admission() {
 	second := w.bind("admission", gpus("second", "2"))
 	w.must(w.sim.AwaitAdmitted(w.ctx(), second))
 	got := w.get(second)
-	if got.Status.Phase != corev1.PodFailed || got.Status.Reason != "UnexpectedAdmissionError" || got.Status.StartTime == nil {
+	if got.Status.Phase != corev1.PodFailed || got.Status.Reason != "UnexpectedAdmissionError" ||
+		got.Status.StartTime == nil {
 		w.Errorf("second: %+v, want it rejected", got.Status)
 	}
 	w.must(w.sim.Finish(w.ctx(), first, "a", 0))
@@ -149,7 +153,8 @@ func (w simulation) admission() {
 
 	var order []string
 	for _, a := range w.sim.Admissions("admission") {
-		order = append(order, strings.TrimSpace(fmt.Sprint(a.Pod.Name, " ", a.Allocation["hami.io/vgpu-devices-allocated"], a.Rejected)))
+		order = append(order, strings.TrimSpace(fmt.Sprint(a.Pod.Name, " ",
+			a.Allocation["hami.io/vgpu-devices-allocated"], a.Rejected)))
 	}
 	want := []string{"first GPU-admission-0,NVIDIA,1,0:;", "second UnexpectedAdmissionError", "third"}
 	if diff := cmp.Diff(want, order); diff != "" {
@@ -165,22 +170,9 @@ func (w simulation) deletion() {
 	w.must(pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{}))
 	w.gone(pod)
 
-	// It runs on until it is ended.
-	pod = w.pod("stubborn", corev1.RestartPolicyNever, "a")
-	pod.Annotations = map[string]string{nodesim.SIGTERMAnnotation: "ignore"}
-	pod = w.bind("deletion", pod)
-	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
-	grace := int64(600)
-	w.must(pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
-	if got := w.get(pod); got.DeletionTimestamp == nil || got.Status.ContainerStatuses[0].State.Running == nil {
-		w.Errorf("stubborn: %+v, want it to run", got.Status)
-	}
-	w.must(w.sim.Finish(w.ctx(), pod, "a", 0))
-	w.gone(pod)
-
 	pod = w.bind("deletion", w.pod("forced", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), pod, "a"))
-	grace = 0
+	grace := int64(0)
 	w.must(pods.Delete(w.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace}))
 	again := w.bind("deletion", w.pod("forced", corev1.RestartPolicyAlways, "a"))
 	w.must(w.sim.AwaitRunning(w.ctx(), again, "a"))
@@ -267,10 +259,6 @@ func (w simulation) impossibleOrders() {
 	}{
 		{"a container that is not there", w.sim.Finish(w.ctx(), pod, "b", 0), "no container b"},
 		{"a pod that is nowhere", w.sim.Finish(short, w.pod("nowhere", "", "a"), "a", 0), "on no simulated node"},
-		{"a plan that cannot be read", func() error {
-			_, err := nodesim.Start(w.ctx(), w.cp.Admin(), nodesim.Options{Plan: "x"})
-			return err
-		}(), "CONTAINER=RUN"},
 		{"the end", w.sim.Finish(w.ctx(), pod, "a", 0), ""},
 		{"a container of a pod that has ended", w.sim.Finish(w.ctx(), pod, "a", 0), "has ended (Succeeded)"},
 		{"a rerun of one", w.sim.RecreateSandbox(w.ctx(), pod), "has ended (Succeeded)"},

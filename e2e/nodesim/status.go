@@ -151,6 +151,7 @@ func has(conditions []corev1.PodCondition, t corev1.PodConditionType) bool {
 // ownConditions are those that kubelet owns.
 func ownConditions() []corev1.PodConditionType {
 	return []corev1.PodConditionType{
-		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, allContainersRestarting,
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
+		allContainersRestarting,
 	}
 }

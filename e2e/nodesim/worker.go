@@ -89,7 +89,7 @@ func (p *podWorker) run(ctx context.Context, rejected *rejection) {
 	defer p.refuse()
 
 	pod := p.latest()
-	p.life = newLife(pod, p.plan(pod), p.sim.options.RestartDelay, time.Now())
+	p.life = newLife(pod, p.plan(pod), time.Now())
 	p.life.rejected = rejected
 	if p.admitted {
 		p.write(ctx)
@@ -114,9 +114,7 @@ func (p *podWorker) run(ctx context.Context, rejected *rejection) {
 
 // turn does all that is due, each change with its report.
 func (p *podWorker) turn(ctx context.Context) {
-	if t := p.latest().DeletionTimestamp; t != nil {
-		p.life.terminating = &t.Time
-	}
+	p.life.terminating = p.latest().DeletionTimestamp != nil
 	for ctx.Err() == nil {
 		changed := p.manual == nil && p.life.step(time.Now())
 		if changed {
@@ -128,7 +126,7 @@ func (p *podWorker) turn(ctx context.Context) {
 	}
 	if p.over() {
 		p.kubelet().release(p.uid)
-		if p.life.terminating != nil {
+		if p.life.terminating {
 			p.delete(ctx)
 		}
 	}
@@ -140,7 +138,7 @@ func (p *podWorker) obey(ctx context.Context) bool {
 	rest := p.pending[:0]
 	for _, o := range p.pending {
 		if o.ctx.Err() != nil {
-			continue // nobody waits for it any more
+			continue // its caller has given up
 		}
 		done, err := o.do(p, time.Now())
 		if !done && err == nil {
@@ -169,8 +167,7 @@ func (p *podWorker) errGone() error { return fmt.Errorf("pod %s is gone", p.name
 // over reports whether nothing runs any more.
 func (p *podWorker) over() bool {
 	if p.manual != nil {
-		t := p.life.terminating
-		return ended(p.manual.Phase) || t != nil && (!ignoresSIGTERM(p.life.pod) || !time.Now().Before(*t))
+		return ended(p.manual.Phase) || p.life.terminating
 	}
 	return p.life.over()
 }
@@ -250,15 +247,12 @@ func isOfAnother(err error) bool {
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+	return slices.ContainsFunc(status.Status().Details.Causes,
+		func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 func (p *podWorker) plan(pod *corev1.Pod) plan {
-	text, ok := pod.Annotations[PlanAnnotation]
-	if !ok {
-		return p.sim.plan
-	}
-	plan, err := parsePlan(text)
+	plan, err := parsePlan(pod.Annotations[PlanAnnotation])
 	if err != nil {
 		p.sim.report(fmt.Errorf("pod %s: %w", p.name, err))
 	}

@@ -1,5 +1,5 @@
-// Package podfeed follows the pods of a cluster in the order in which the API server changed them. An informer keeps that
-// order for each pod only.
+// Package podfeed follows the pods of a cluster in the order in which the API server changed them. An informer keeps
+// that order for each pod only.
 package podfeed
 
 import (

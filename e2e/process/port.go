@@ -16,9 +16,8 @@ const (
 	lastPort  = 29999
 )
 
-// FreePort returns a TCP port of the loopback address on which nobody listens. Somebody may yet be faster;
-// then Start returns ErrAddressInUse: use WithPorts.
-func FreePort() (int, error) {
+// freePort returns a TCP port of the loopback address on which nothing listens yet.
+func freePort() (int, error) {
 	var err error
 	for range 100 {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -49,7 +48,7 @@ func WithPorts(n int, start func(ports []int) error) error {
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for len(ports) < n {
-		port, err := FreePort()
+		port, err := freePort()
 		if err != nil {
 			return nil, err
 		}

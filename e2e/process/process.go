@@ -109,7 +109,8 @@ func (p *Process) waitReady(ctx context.Context, r *run) error {
 		case <-r.exited:
 			tail := p.tail(r)
 			if strings.Contains(tail, "address already in use") {
-				return fmt.Errorf("%s ended before it was ready: %w; its last words:\n%s", p.Name, ErrAddressInUse, tail)
+				return fmt.Errorf("%s ended before it was ready: %w; its last words:\n%s", p.Name, ErrAddressInUse,
+					tail)
 			}
 			return fmt.Errorf("%s ended before it was ready (%v); its last words:\n%s", p.Name, r.err, tail)
 		default:

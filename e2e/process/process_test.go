@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,8 +69,10 @@ func TestStartFails(t *testing.T) {
 		is           error
 	}{
 		{"program ends", `echo no such flag; exit 3`, t.Context(), "no such flag", nil},
-		{"port taken", `echo listen tcp: bind: address already in use; exit 1`, t.Context(), "ended before", process.ErrAddressInUse},
-		{"never ready", `echo still loading; while :; do sleep 1 & wait; done`, short, "still loading", context.DeadlineExceeded},
+		{"port taken", `echo listen tcp: bind: address already in use; exit 1`, t.Context(), "ended before",
+			process.ErrAddressInUse},
+		{"never ready", `echo still loading; while :; do sleep 1 & wait; done`, short, "still loading",
+			context.DeadlineExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := shell(t, c.script)
@@ -129,7 +130,7 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("kills who will not", func(t *testing.T) {
+	t.Run("kills a process that does not end", func(t *testing.T) {
 		p := shell(t, `trap '' TERM; `+serve)
 		start(t, p)
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -143,7 +144,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-func TestSignalToNobody(t *testing.T) {
+func TestSignalWithoutProcess(t *testing.T) {
 	p := shell(t, serve)
 	if err := p.Signal(syscall.SIGSTOP); err == nil {
 		t.Error("no error before Start")
@@ -191,18 +192,6 @@ func TestChildDiesWithParent(t *testing.T) {
 	await.Until(t, "the child ends with its parent", func() bool { return !exists(child) })
 }
 
-func TestFreePort(t *testing.T) {
-	port, err := process.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", process.Loopback(port))
-	if err != nil {
-		t.Fatalf("port %d cannot be used: %v", port, err)
-	}
-	l.Close()
-}
-
 func TestWithPorts(t *testing.T) {
 	other := errors.New("other")
 	for _, c := range []struct {
@@ -213,7 +202,8 @@ func TestWithPorts(t *testing.T) {
 	}{
 		{"works", nil, 1, nil},
 		{"taken once", []error{process.ErrAddressInUse}, 2, nil},
-		{"always taken", []error{process.ErrAddressInUse, process.ErrAddressInUse, process.ErrAddressInUse}, 3, process.ErrAddressInUse},
+		{"always taken", []error{process.ErrAddressInUse, process.ErrAddressInUse, process.ErrAddressInUse}, 3,
+			process.ErrAddressInUse},
 		{"another error", []error{other}, 1, other},
 	} {
 		calls := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/phasegpu/phasegpu/gen/kube"
 )
 
-// accountant is one who charges a pod the sum of its containers for as long as it lives, whatever runs: the
-// foil of phasegpu. It knows memory in MiB per family, of all devices together or of the quota.
+// accountant charges a pod the sum of its containers for as long as it lives, for comparison with phasegpu. It counts
+// memory in MiB per family, of all devices together or of the quota.
 type accountant struct {
 	devices map[string]int64            // by family
 	quotas  map[string]int64            // by family
@@ -48,8 +48,7 @@ func (a *accountant) quota(hard map[corev1.ResourceName]string) {
 	}
 }
 
-// asked returns what the accountant says of a pod, "" when it has no opinion because the pod asks for memory
-// without a number.
+// asked returns what the accountant answers to a pod, "" when the pod asks for memory without a number.
 func (a *accountant) asked(pod *corev1.Pod) string {
 	requests, err := kube.Requests(&pod.Spec)
 	if err != nil {

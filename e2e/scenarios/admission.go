@@ -6,10 +6,10 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// admission are the stories that end at admission.
+// admission has the scenarios that end at admission.
 func admission() []Scenario {
 	return []Scenario{
-		{1, "A pod whose peak is over the quota is denied, and told why", peakOverQuota},
+		{1, "A pod whose peak is over the quota is denied, with the reason", peakOverQuota},
 	}
 }
 

@@ -41,7 +41,8 @@ func TestAudit(t *testing.T) {
 		for lane := range lanes {
 			churn.Go(func() {
 				for ctx.Err() == nil {
-					if err := comeAndGo(ctx, s, fmt.Sprintf("lane-%d-%d", lane, turns[lane])); err != nil && ctx.Err() == nil {
+					if err := comeAndGo(ctx, s, fmt.Sprintf("lane-%d-%d", lane, turns[lane])); err != nil &&
+						ctx.Err() == nil {
 						t.Error(err)
 						return
 					}
@@ -77,11 +78,16 @@ func TestAudit(t *testing.T) {
 			code     int
 			words    []string
 		}{
-			{"as they are", "4 nodes", "4 nodes", 0, []string{"4 nodes, 8 devices, 1 pod, 1 namespace, 1 quota line: no drift"}},
-			{"an amount", `"memoryMiB": 16384`, `"memoryMiB": 20000`, 1, []string{"on node " + node, "pod ml/train", "books 20000 MiB", "recomputed 16384 MiB", "namespace ml, NVIDIA"}},
-			{"another pod", string(pod.UID), "gone", 1, []string{"the API server has no such pod", "the books do not have it"}},
-			{"a node that is not there", `"name": "` + node + `"`, `"name": "n9"`, 1, []string{"node n9", "the API server has no such node", "node " + node}},
-			{"a limit", `"max": 180000`, `"max": 190000`, 1, []string{"quota ml/team", "limited to 190000 in the books, to 180000 at the API server"}},
+			{"as they are", "4 nodes", "4 nodes", 0,
+				[]string{"4 nodes, 8 devices, 1 pod, 1 namespace, 1 quota line: no drift"}},
+			{"an amount", `"memoryMiB": 16384`, `"memoryMiB": 20000`, 1, []string{"on node " + node, "pod ml/train",
+				"books 20000 MiB", "recomputed 16384 MiB", "namespace ml, NVIDIA"}},
+			{"another pod", string(pod.UID), "gone", 1,
+				[]string{"the API server has no such pod", "the books do not have it"}},
+			{"a node that is not there", `"name": "` + node + `"`, `"name": "n9"`, 1,
+				[]string{"node n9", "the API server has no such node", "node " + node}},
+			{"a limit", `"max": 180000`, `"max": 190000`, 1,
+				[]string{"quota ml/team", "limited to 190000 in the books, to 180000 at the API server"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				out, code := a.audit("--ledger", a.file(strings.ReplaceAll(right, c.old, c.new)))
@@ -165,7 +171,8 @@ func newAuditor(t *testing.T, s *stack.Stack) *auditor {
 
 // audit returns what the command prints, and its exit code.
 func (a *auditor) audit(args ...string) (string, int) {
-	cmd := exec.CommandContext(a.t.Context(), a.kubectl, append([]string{"audit", "--kubeconfig", a.kubeconfig}, args...)...)
+	cmd := exec.CommandContext(a.t.Context(), a.kubectl,
+		append([]string{"audit", "--kubeconfig", a.kubeconfig}, args...)...)
 	out, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		a.t.Error(err)

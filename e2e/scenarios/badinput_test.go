@@ -21,8 +21,8 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestBadInput: whatever is malformed gets an error that names the object and what is wrong with it, and costs
-// nobody else anything. Select some by name: -run 'TestBadInput/records'.
+// TestBadInput: malformed input gets an error that names the object and what is wrong with it, and affects no other
+// object. Select some by name: -run 'TestBadInput/records'.
 func TestBadInput(t *testing.T) {
 	cluster := stack.StartT(t, stack.Options{})
 	for _, s := range []struct {
@@ -82,8 +82,9 @@ func says(t *testing.T, what string, err error, words ...string) {
 // quantities that no card can have, written as a user writes them. Some the API server refuses itself.
 func quantities(t *testing.T, p *scenarios.Play) {
 	const (
-		count, memory, percent, cores = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
-		mluMemory, blocks             = "cambricon.com/mlu.smlu.vmemory", "iluvatar.ai/MR-V100.vMem"
+		count, memory     = "nvidia.com/gpu", "nvidia.com/gpumem"
+		percent, cores    = "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"
+		mluMemory, blocks = "cambricon.com/mlu.smlu.vmemory", "iluvatar.ai/MR-V100.vMem"
 	)
 	type limits map[string]any
 	refused := []struct {
@@ -139,8 +140,10 @@ func quantities(t *testing.T, p *scenarios.Play) {
 			}
 		}
 	}
-	says(t, "requests alone", create(p, "alone", "containers", map[string]any{"requests": limits{memory: "1000"}}), "odd", memory, "put it in limits")
-	says(t, "other requests", create(p, "other", "containers", map[string]any{"limits": limits{memory: "1000"}, "requests": limits{memory: "999"}}),
+	says(t, "requests alone", create(p, "alone", "containers", map[string]any{"requests": limits{memory: "1000"}}),
+		"odd", memory, "put it in limits")
+	says(t, "other requests", create(p, "other", "containers",
+		map[string]any{"limits": limits{memory: "1000"}, "requests": limits{memory: "999"}}),
 		"odd", memory, "999", "1k")
 	if after := p.Books().Generation; after != before {
 		t.Errorf("refused pods changed the books %d times", after-before)
@@ -148,7 +151,8 @@ func quantities(t *testing.T, p *scenarios.Play) {
 
 	// As large as can be: what is added up is right, too.
 	quotas := p.Cluster.Client.CoreV1().ResourceQuotas(p.Namespace)
-	_, err := quotas.Create(p.Context(), quota("team", "limits.nvidia.com/gpumem", "17179869183"), metav1.CreateOptions{})
+	_, err := quotas.Create(p.Context(), quota("team", "limits.nvidia.com/gpumem", "17179869183"),
+		metav1.CreateOptions{})
 	must(t, err)
 	huge := p.Pod("huge", stack.App("a", stack.GPU(1024, 8388608)), stack.App("b", stack.GPU(1024, 8388608)))
 	p.Refused(huge, "peak of 17179869184 MiB")
@@ -201,29 +205,32 @@ func annotationValues(t *testing.T, p *scenarios.Play) {
 		"hami.io/numa-alignment":        {"best-effort", "strict"},
 		"phasegpu.io/release":           {"per-init", "all-inits", "hold"},
 	} {
-		for _, value := range []string{"", "never", "BINPACK", "true,false", strings.Repeat("x", 100_000), "spread\x00", "\u202espread"} {
+		for _, value := range []string{"", "never", "BINPACK", "true,false", strings.Repeat("x", 100_000), "spread\x00",
+			"\u202espread"} {
 			pod := stack.Annotate(p.Pod("odd", stack.App("train", stack.GPU(1, 1000))), key, value)
 			err := p.Cluster.DryRun(p.Context(), pod)
-			says(t, fmt.Sprintf("%s %.20q", key, value), err, append(accepted, key, "bad-annotations/odd", "is unknown")...)
+			says(t, fmt.Sprintf("%s %.20q", key, value), err,
+				append(accepted, key, "bad-annotations/odd", "is unknown")...)
 			if err != nil && len(err.Error()) > 1000 {
 				t.Errorf("%s: the error has %d bytes", key, len(err.Error()))
 			}
 		}
 		for _, value := range append(accepted, "  "+accepted[0]+"\n") {
-			must(t, p.Cluster.DryRun(p.Context(), stack.Annotate(p.Pod("even", stack.App("train", stack.GPU(1, 1000))), key, value)))
+			must(t, p.Cluster.DryRun(p.Context(),
+				stack.Annotate(p.Pod("even", stack.App("train", stack.GPU(1, 1000))), key, value)))
 		}
 	}
 
-	// A key that nobody knows is no error, and kubectl shows what is said of it.
-	told := warnings{}
+	// An unknown key is no error, and kubectl shows a warning.
+	shown := warnings{}
 	config := p.Cluster.Admin()
-	config.WarningHandlerWithContext = &told
+	config.WarningHandlerWithContext = &shown
 	client, err := kubernetes.NewForConfig(config)
 	must(t, err)
 	slip := stack.Annotate(p.Pod("slip", stack.App("train", stack.GPU(1, 1000))), "phasegpu.io/relase", "hold")
 	must(t, (&stack.Cluster{Client: client}).DryRun(p.Context(), slip))
-	if len(told) != 1 || !strings.Contains(told[0], "is it misspelt? Known are phasegpu.io/release") {
-		t.Errorf("warnings %q", told)
+	if len(shown) != 1 || !strings.Contains(shown[0], "is it misspelt? Known are phasegpu.io/release") {
+		t.Errorf("warnings %q", shown)
 	}
 
 	// An edit after admission.
@@ -232,7 +239,8 @@ func annotationValues(t *testing.T, p *scenarios.Play) {
 	must(t, p.Patch(waiting, `{"metadata":{"annotations":{"hami.io/gpu-scheduler-policy":"tight"}}}`))
 	label := func(story string) {
 		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"story":%q}}}`, story)
-		_, err := p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := p.Cluster.Client.CoreV1().Nodes().Patch(p.Context(), "good", types.MergePatchType, patch,
+			metav1.PatchOptions{})
 		must(t, err)
 	}
 	label("nowhere")
@@ -243,7 +251,7 @@ func annotationValues(t *testing.T, p *scenarios.Play) {
 	p.Scheduled(waiting)
 	label("good")
 
-	// Who spoils the release policy of a running pod holds its peak.
+	// A running pod whose release policy becomes unreadable holds its peak.
 	pod := p.Submit(p.Pod("running", stack.Init("load", stack.GPU(1, 8000)), stack.App("train", stack.GPU(1, 2000))))
 	p.Finish(pod, "load", 0)
 	p.Running(pod, "train")

@@ -30,12 +30,15 @@ func bodies(t *testing.T, p *scenarios.Play) {
 	}{
 		{"POST", mutate, isJSON, "", 400, "AdmissionReview"},
 		{"POST", mutate, isJSON, "garbage", 400, "AdmissionReview"},
-		{"POST", mutate, isJSON, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"x"`, 400, "AdmissionReview"},
+		{"POST", mutate, isJSON, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"x"`,
+			400, "AdmissionReview"},
 		{"POST", mutate, isJSON, deep, 400, "AdmissionReview"},
 		{"POST", mutate, isJSON, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, 400, "no request"},
-		{"POST", mutate, isJSON, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`, 400, "uid"},
+		{"POST", mutate, isJSON, `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`, 400,
+			"uid"},
 		{"POST", mutate, isJSON, `{"kind":"Pod","apiVersion":"v1"}`, 400, "Pod"},
-		{"POST", mutate, isJSON, `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}`, 400, "ConversionReview"},
+		{"POST", mutate, isJSON, `{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}`, 400,
+			"ConversionReview"},
 		{"POST", mutate, isJSON, `null`, 400, "AdmissionReview"},
 		{"POST", mutate, "text/plain", "{}", 415, isJSON},
 		{"POST", mutate, "", "{}", 415, isJSON},
@@ -54,15 +57,18 @@ func bodies(t *testing.T, p *scenarios.Play) {
 		{"POST", extender + "/filter", isJSON, `null`, 200, "no Pod"},
 		{"POST", extender + "/filter", isJSON, `{"Pod":{}}`, 200, "nodeCacheCapable"},
 		{"POST", extender + "/filter", isJSON, filterArgs(p, `"16Gi"`, `["good"]`), 200, "16384"},
-		{"POST", extender + "/filter", isJSON, filterArgs(p, `"1000"`, `["no-such-node","","good\u0000"]`), 200, "not known"},
+		{"POST", extender + "/filter", isJSON, filterArgs(p, `"1000"`, `["no-such-node","","good\u0000"]`), 200,
+			"not known"},
 		{"POST", extender + "/filter", isJSON, filterArgs(p, `"1000"`, `[]`), 200, `"NodeNames":[]`},
 		{"POST", extender + "/prioritize", isJSON, "garbage", 400, "JSON"},
 		{"POST", extender + "/prioritize", isJSON, `{}`, 200, "[]"},
 		{"POST", extender + "/bind", isJSON, "garbage", 400, "JSON"},
 		{"POST", extender + "/bind", isJSON, strings.Repeat(" ", 8<<20+1), 413, "larger"},
 		{"POST", extender + "/bind", isJSON, `{}`, 200, "Error"},
-		{"POST", extender + "/bind", isJSON, `{"PodName":"a","PodNamespace":"../../../nodes","PodUID":"x","Node":"good"}`, 200, "Error"},
-		{"POST", extender + "/bind", isJSON, `{"PodName":"a","PodNamespace":"default","PodUID":"x","Node":"no-such-node"}`, 200, "Error"},
+		{"POST", extender + "/bind", isJSON,
+			`{"PodName":"a","PodNamespace":"../../../nodes","PodUID":"x","Node":"good"}`, 200, "Error"},
+		{"POST", extender + "/bind", isJSON,
+			`{"PodName":"a","PodNamespace":"default","PodUID":"x","Node":"no-such-node"}`, 200, "Error"},
 		{"GET", extender + "/filter", isJSON, "", 405, ""},
 		{"POST", extender + "/preempt", isJSON, "garbage", 400, "JSON"},
 		{"POST", extender + "/preempt", isJSON, `{"NodeNameToMetaVictims":[]}`, 400, "JSON"},
@@ -70,9 +76,12 @@ func bodies(t *testing.T, p *scenarios.Play) {
 		{"POST", extender + "/preempt", isJSON, `{}`, 400, "no Pod"},
 		{"POST", extender + "/preempt", isJSON, `{"Pod":{}}`, 400, "NodeNameToMetaVictims"},
 		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToMetaVictims":{"good":null}}`, 400, "null"},
-		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToMetaVictims":{"good":{"Pods":[null]}}}`, 400, "no UID"},
+		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToMetaVictims":{"good":{"Pods":[null]}}}`, 400,
+			"no UID"},
 		{"POST", extender + "/preempt", isJSON, `{"Pod":{},"NodeNameToVictims":{"good":{"Pods":[null]}}}`, 400, "null"},
-		{"POST", extender + "/preempt", isJSON, preemptArgs(p, `{"no-such-node":{"Pods":[{"UID":"x"}]},"good":{"Pods":[{"UID":"x"}]}}`), 200, `{"good":{"Pods":[{"UID":"x"}]`},
+		{"POST", extender + "/preempt", isJSON,
+			preemptArgs(p, `{"no-such-node":{"Pods":[{"UID":"x"}]},"good":{"Pods":[{"UID":"x"}]}}`), 200,
+			`{"good":{"Pods":[{"UID":"x"}]`},
 	} {
 		what := fmt.Sprintf("%s %s %q %.80q", c.method, c.url, c.contentType, c.body)
 		code, text, err := send(p.Context(), client, c.method, c.url, c.contentType, c.body)
@@ -94,10 +103,12 @@ func bodies(t *testing.T, p *scenarios.Play) {
 		{"a binding", "Binding", "pods", "binding", "CREATE", `{"kind":"Binding"}`, "pods/binding"},
 		{"a pod that is none", "Pod", "pods", "", "CREATE", `{"spec":{"containers":7}}`, "no pod"},
 		{"no pod", "Pod", "pods", "", "CREATE", `"pod"`, "no pod"},
-		{"a hostile quantity", "Pod", "pods", "", "CREATE", `{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1e9999"}}}]}}`, "too large"},
+		{"a hostile quantity", "Pod", "pods", "", "CREATE",
+			`{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1e9999"}}}]}}`, "too large"},
 	} {
-		body := fmt.Sprintf(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1","operation":%q,"subResource":%q,
-			"kind":{"version":"v1","kind":%q},"resource":{"version":"v1","resource":%q},"object":%s}}`, c.operation, c.subresource, c.kind, c.resource, c.object)
+		body := fmt.Sprintf(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1",
+			"operation":%q,"subResource":%q,"kind":{"version":"v1","kind":%q},"resource":{"version":"v1","resource":%q},
+			"object":%s}}`, c.operation, c.subresource, c.kind, c.resource, c.object)
 		code, text, err := post(p.Context(), client, mutate, body)
 		must(t, err)
 		var review admissionv1.AdmissionReview
@@ -105,7 +116,8 @@ func bodies(t *testing.T, p *scenarios.Play) {
 			t.Errorf("%s: %d %.300q: %v", c.what, code, text, err)
 			continue
 		}
-		if r := review.Response; r.Allowed || r.UID != "u-1" || r.Result == nil || !strings.Contains(r.Result.Message, c.word) {
+		if r := review.Response; r.Allowed || r.UID != "u-1" || r.Result == nil ||
+			!strings.Contains(r.Result.Message, c.word) {
 			t.Errorf("%s: the answer is %.300q, want a refusal that says %q", c.what, text, c.word)
 		}
 	}
@@ -121,12 +133,15 @@ func bodies(t *testing.T, p *scenarios.Play) {
 
 // filterArgs is a Filter of a pod that asks for so much memory.
 func filterArgs(p *scenarios.Play, memory, nodes string) string {
-	return fmt.Sprintf(`{"NodeNames":%s,"Pod":{"metadata":{"name":"a","namespace":%q,"uid":"u-1"},
-		"spec":{"containers":[{"name":"train","resources":{"limits":{"nvidia.com/gpumem":%s}}}]}}}`, nodes, p.Namespace, memory)
+	return fmt.Sprintf(`{"NodeNames":%s,%s}`, nodes, podArg(p, memory))
 }
 
-// preemptArgs is a Preempt for a pod that fits, of which kube-scheduler would evict others.
+// preemptArgs is a Preempt for a pod that fits when kube-scheduler has evicted others.
 func preemptArgs(p *scenarios.Play, nodes string) string {
-	return fmt.Sprintf(`{"NodeNameToMetaVictims":%s,"Pod":{"metadata":{"name":"a","namespace":%q,"uid":"u-1"},
-		"spec":{"containers":[{"name":"train","resources":{"limits":{"nvidia.com/gpumem":"1000"}}}]}}}`, nodes, p.Namespace)
+	return fmt.Sprintf(`{"NodeNameToMetaVictims":%s,%s}`, nodes, podArg(p, `"1000"`))
+}
+
+func podArg(p *scenarios.Play, memory string) string {
+	return fmt.Sprintf(`"Pod":{"metadata":{"name":"a","namespace":%q,"uid":"u-1"},
+		"spec":{"containers":[{"name":"train","resources":{"limits":{"nvidia.com/gpumem":%s}}}]}}`, p.Namespace, memory)
 }

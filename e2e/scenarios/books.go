@@ -12,7 +12,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// accounts are the stories of what devices, namespaces and kubelet count.
+// accounts has the scenarios about what devices, namespaces and kubelet count.
 func accounts() []Scenario {
 	return []Scenario{
 		{10, "Each device is charged its own maximum, the namespace the largest phase in total", perDevice},
@@ -30,9 +30,8 @@ func perDevice(p *Play) {
 	exclusiveForAPhase(p)
 }
 
-// splitPod (case 4): the init container fits only on the larger card, and the app goes to the
-// other, where it is placed first. Both
-// cards are held, and yet no phase uses more than the larger of the two.
+// splitPod: the init container fits only on the larger card; the app, which is placed first, goes to the other. Both
+// cards are held, and yet no phase uses more than the larger of the two amounts.
 func splitPod(p *Play) {
 	p.Node("split", 24576, 32768)
 	pod := p.Submit(p.Pod("split", stack.Init("convert", stack.GPU(1, 30000)), stack.App("serve", stack.GPU(1, 20000))))
@@ -45,7 +44,8 @@ func splitPod(p *Play) {
 	p.recorded(p.Scheduled(small), "GPU-split-0,NVIDIA,4000,0:;")
 	p.charged("NVIDIA", stack.Amount{Slots: 2, MemoryMiB: 34000})
 	p.Running(pod, "convert")
-	p.deniedSoon(p.Pod("large", stack.App("serve", stack.GPU(1, 6001))), "limits.nvidia.com/gpumem", "34000", "6001", "40000")
+	p.deniedSoon(p.Pod("large", stack.App("serve", stack.GPU(1, 6001))), "limits.nvidia.com/gpumem", "34000", "6001",
+		"40000")
 
 	p.Finish(pod, "convert", 0)
 	p.Reserved(24000, 0)
@@ -54,21 +54,24 @@ func splitPod(p *Play) {
 	p.Delete(pod)
 }
 
-// severalDevices (case 7): an amount is per device.
+// severalDevices: an amount is per device.
 func severalDevices(p *Play) {
 	pod := p.Submit(p.Pod("two-cards", stack.App("train", stack.GPU(2, 2048))))
 	p.Scheduled(pod)
 	p.Reserved(2048, 2048)
 	p.charged("NVIDIA", stack.Amount{Slots: 2, MemoryMiB: 4096})
-	p.deniedSoon(p.Pod("too-much", stack.App("train", stack.GPU(2, 17953))), `app container "train" 2 × 17953 MiB`, "35906", "4096")
+	p.deniedSoon(p.Pod("too-much", stack.App("train", stack.GPU(2, 17953))), `app container "train" 2 × 17953 MiB`,
+		"35906", "4096")
 	p.Delete(pod)
 }
 
-// emptyPositions (case 5): a container without devices shifts nobody else.
+// emptyPositions: a container without devices does not shift the others in the record.
 func emptyPositions(p *Play) {
-	p.deniedSoon(p.Pod("both", stack.Init("plain"), stack.App("a", stack.GPU(1, 24000)), stack.App("b", stack.GPU(1, 24000))),
+	p.deniedSoon(p.Pod("both", stack.Init("plain"), stack.App("a", stack.GPU(1, 24000)),
+		stack.App("b", stack.GPU(1, 24000))),
 		"peak of 48000 MiB", "steady state")
-	pod := p.Submit(p.Pod("positions", stack.Init("plain"), stack.App("a", stack.GPU(1, 21000)), stack.App("none"), stack.App("b", stack.GPU(1, 19000))))
+	pod := p.Submit(p.Pod("positions", stack.Init("plain"), stack.App("a", stack.GPU(1, 21000)), stack.App("none"),
+		stack.App("b", stack.GPU(1, 19000))))
 	p.recorded(p.Scheduled(pod), ";GPU-split-0,NVIDIA,21000,0:;;GPU-split-1,NVIDIA,19000,0:;")
 	p.Reserved(21000, 19000)
 	p.Finish(pod, "plain", 0)
@@ -94,7 +97,8 @@ func twoFamilies(p *Play) {
 		stack.Init("tune", onAMD(20000)), stack.App("serve", stack.GPU(1, 4000)), stack.App("rank", onAMD(16000))))
 	bound := p.Scheduled(pod)
 	p.recorded(bound, "GPU-mixed-0,NVIDIA,8000,0:;;;GPU-mixed-0,NVIDIA,4000,0:;;")
-	if got, want := bound.Annotations["hami.io/amd-devices-allocated"], ";AMD-mixed-0,AMD,1000,0:;AMD-mixed-0,AMD,20000,0:;;AMD-mixed-0,AMD,16000,0:;"; got != want {
+	want := ";AMD-mixed-0,AMD,1000,0:;AMD-mixed-0,AMD,20000,0:;;AMD-mixed-0,AMD,16000,0:;"
+	if got := bound.Annotations["hami.io/amd-devices-allocated"]; got != want {
 		p.Fatalf("the record for AMD is %q, want %q", got, want)
 	}
 	books := func(nvidia, amd int64) {
@@ -113,15 +117,16 @@ func twoFamilies(p *Play) {
 	p.Reserved(0, 0, 0, 0)
 }
 
-// exclusiveForAPhase (case 9): a whole card's compute is one container's alone while that container's phase
-// remains.
+// exclusiveForAPhase: a container that asks for all of a card's compute has the card alone while its phase remains.
 func exclusiveForAPhase(p *Play) {
-	p.AddNode(nodesim.Node{Name: "compute", Devices: nodesim.GPUs("compute", 1, 24576), Labels: map[string]string{"story": "compute"}})
+	p.AddNode(nodesim.Node{Name: "compute", Devices: nodesim.GPUs("compute", 1, 24576),
+		Labels: map[string]string{"story": "compute"}})
 	there := func(pod *corev1.Pod) *corev1.Pod {
 		pod.Spec.NodeSelector = map[string]string{"story": "compute"}
 		return pod
 	}
-	pod := p.Submit(there(p.Pod("whole", stack.Init("tune", stack.GPU(1, 1000), stack.Cores(100)), stack.App("serve", stack.GPU(1, 1000), stack.Cores(30)))))
+	pod := p.Submit(there(p.Pod("whole", stack.Init("tune", stack.GPU(1, 1000), stack.Cores(100)),
+		stack.App("serve", stack.GPU(1, 1000), stack.Cores(30)))))
 	p.Scheduled(pod)
 	p.Running(pod, "tune")
 	second := p.Submit(there(p.Pod("part", stack.App("serve", stack.GPU(1, 1000), stack.Cores(60)))))
@@ -146,12 +151,13 @@ func (p *Play) recorded(pod *corev1.Pod, want string) {
 // devices.
 func (p *Play) charged(family string, want stack.Amount) {
 	p.Helper()
-	p.AwaitBooks(fmt.Sprintf("namespace %s is charged %+v of %s", p.Namespace, want, family), func(l *stack.Ledger) error {
-		if got := l.Used()[p.Namespace+"/"+family]; got != want {
-			return fmt.Errorf("it is charged %+v", got)
-		}
-		return nil
-	})
+	p.AwaitBooks(fmt.Sprintf("namespace %s is charged %+v of %s", p.Namespace, want, family),
+		func(l *stack.Ledger) error {
+			if got := l.Used()[p.Namespace+"/"+family]; got != want {
+				return fmt.Errorf("it is charged %+v", got)
+			}
+			return nil
+		})
 	p.Logf("the namespace is charged %d MiB of %s", want.MemoryMiB, family)
 }
 
@@ -167,8 +173,8 @@ func (p *Play) deniedSoon(pod *corev1.Pod, words ...string) {
 	p.Denied(pod, words...)
 }
 
-// countForLife (case 8): what the init container does not hold any more, kubelet's device manager keeps for the pod
-// until it ends. The books know better, and it is of no use.
+// countForLife: kubelet's device manager keeps the ids of the init container for the pod until it ends, although the
+// books have released the memory.
 func countForLife(p *Play) {
 	gpus := nodesim.GPUs("kept", 4, 24576)
 	for i := range gpus {

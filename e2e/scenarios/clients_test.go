@@ -22,8 +22,7 @@ func trusting(p *scenarios.Play) *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// clients that keep the servers waiting, or would have them speak old versions of TLS, get nowhere; and nobody else
-// notices.
+// clients that keep the servers waiting, or that speak old versions of TLS, are cut off; other requests are answered.
 func clients(t *testing.T, p *scenarios.Play) {
 	config := trusting(p)
 	pages := strings.TrimSuffix(p.Cluster.LedgerURL(), "/debug/ledger")
@@ -42,8 +41,8 @@ func clients(t *testing.T, p *scenarios.Play) {
 	))
 }
 
-// direct: whoever calls the extender in kube-scheduler's place, which takes its pod's network, cannot book a card
-// twice, move a pod, or have anything bound that the API server does not have as it is told.
+// direct: calls of the extender that do not come from kube-scheduler cannot book a card twice, move a pod, or bind a
+// pod that the API server has otherwise.
 func direct(t *testing.T, p *scenarios.Play) {
 	first := p.Submit(at("good", p.Pod("first", stack.App("train", stack.GPU(1, 20000)))))
 	first = p.Scheduled(first)

@@ -19,9 +19,9 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// TestCrowd: very many pods wait that do not fit, and memory is freed little by little. Each release wakes about as many
-// as it has room for, no pod is woken again and again, the extender does not throttle itself, and pods that ask for
-// something else are scheduled all the while. CROWD=10000 makes the crowd larger than is practical in every run.
+// TestCrowd: very many pods wait that do not fit, and memory is freed little by little. Each release wakes about as
+// many as it has room for, no pod is woken again and again, the extender does not throttle itself, and pods that ask
+// for something else are scheduled all the while. CROWD=10000 makes the crowd larger than is practical in every run.
 func TestCrowd(t *testing.T) {
 	const freed = 6
 	waiting := 400
@@ -57,8 +57,9 @@ func TestCrowd(t *testing.T) {
 
 	t.Run("an API server refuses a nudge that another pod of the name would get", func(t *testing.T) {
 		d.Running(d.Submit(inPool("others", "named", "free", 1000)), "app")
-		_, err := s.Client.CoreV1().Pods("others").Patch(ctx, "named", types.MergePatchType,
-			[]byte(`{"metadata":{"uid":"0f0f0f0f-0000-4000-8000-000000000000","annotations":{"phasegpu.io/nudge":"1"}}}`), metav1.PatchOptions{})
+		patch := `{"metadata":{"uid":"0f0f0f0f-0000-4000-8000-000000000000","annotations":{"phasegpu.io/nudge":"1"}}}`
+		pods := s.Client.CoreV1().Pods("others")
+		_, err := pods.Patch(ctx, "named", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "metadata.uid") {
 			t.Errorf("it answers %v: the extender takes another answer for a pod that is there", err)
 		}
@@ -184,7 +185,8 @@ func (o *others) come(t *testing.T, many int, done <-chan struct{}) int {
 		now := int64(0)
 		must(t, o.Client.CoreV1().Pods("others").Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	}
-	t.Logf("from creation to binding, with up to %d calls of Filter between:\n%s", slices.Max(tried), stack.Distribution(took))
+	t.Logf("from creation to binding, with up to %d calls of Filter between:\n%s", slices.Max(tried),
+		stack.Distribution(took))
 	return slices.Max(tried)
 }
 

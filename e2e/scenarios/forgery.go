@@ -12,18 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// forgeries is the story of records that others than phasegpu write.
+// forgeries has the scenario about records that others than phasegpu write.
 func forgeries() []Scenario {
 	return []Scenario{
 		{16, "A record that a user writes is taken out, and one that phasegpu wrote cannot be changed", forgery},
 	}
 }
 
-// forged are records that a pod's author would like to have.
+// forged are records that a pod's author may try to set.
 func forged() map[string]string {
 	return map[string]string{
 		"hami.io/vgpu-devices-allocated": "GPU-forged-1,NVIDIA,1,0:;",
@@ -49,7 +50,8 @@ func forgery(p *Play) {
 	plain.Annotations["example.test/note"] = "mine"
 	plain = p.Submit(plain)
 	p.stripped(plain)
-	p.Must(p.bindPlainly(plain, "forged"))
+	p.Must(p.Cluster.Client.CoreV1().Pods(p.Namespace).Bind(p.Context(), bindingTo("forged", plain),
+		metav1.CreateOptions{}))
 
 	for _, target := range []*corev1.Pod{pod, plain} {
 		p.Running(target, target.Spec.Containers[0].Name)
@@ -75,10 +77,10 @@ func (p *Play) stripped(pod *corev1.Pod) {
 	p.Logf("%s is admitted, without the records that its author wrote", pod.Name)
 }
 
-// edit changes annotations of a pod in one of the ways that the API offers; nil takes one away.
+// edit changes annotations of a pod in one of the ways that the API offers; a nil value takes one away.
 type edit struct {
 	way string
-	do  func(context.Context, kubernetes.Interface, *corev1.Pod, map[string]any) error
+	do  func(ctx context.Context, pods typedcorev1.PodInterface, pod *corev1.Pod, annotations map[string]any) error
 	// applies tells that this way takes away only what it has set itself.
 	applies bool
 	// drops tells that the API server takes no annotations this way, so that there is nothing to refuse.
@@ -87,65 +89,63 @@ type edit struct {
 
 // edits are all ways to change a pod that exists.
 func edits() []edit {
-	patches := func(subresources ...string) func(types.PatchType) func(context.Context, kubernetes.Interface, *corev1.Pod, map[string]any) error {
-		return func(kind types.PatchType) func(context.Context, kubernetes.Interface, *corev1.Pod, map[string]any) error {
-			return func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, annotations map[string]any) error {
-				body, options, err := patchBody(kind, pod, annotations)
-				if err != nil {
-					return err
-				}
-				_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, options, subresources...)
-				return err
-			}
-		}
-	}
-	updates := func(write func(context.Context, kubernetes.Interface, *corev1.Pod) error) func(context.Context, kubernetes.Interface, *corev1.Pod, map[string]any) error {
-		return func(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, annotations map[string]any) error {
-			pod = pod.DeepCopy()
-			pod.ResourceVersion = "" // whatever was changed meanwhile
-			for key, value := range annotations {
-				if value == nil {
-					delete(pod.Annotations, key)
-				} else {
-					metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value.(string))
-				}
-			}
-			return write(ctx, client, pod)
-		}
-	}
-	all := []edit{
-		{way: "update", do: updates(func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) error {
-			_, err := c.CoreV1().Pods(pod.Namespace).Update(ctx, pod, metav1.UpdateOptions{})
-			return err
-		})},
-		{way: "update of status", do: updates(func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) error {
-			_, err := c.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-			return err
-		})},
-		{way: "update of resize", drops: true, do: updates(func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) error {
-			_, err := c.CoreV1().Pods(pod.Namespace).UpdateResize(ctx, pod.Name, pod, metav1.UpdateOptions{})
-			return err
-		})},
-		{way: "update of ephemeralcontainers", drops: true, do: updates(func(ctx context.Context, c kubernetes.Interface, pod *corev1.Pod) error {
-			_, err := c.CoreV1().Pods(pod.Namespace).UpdateEphemeralContainers(ctx, pod.Name, pod, metav1.UpdateOptions{})
-			return err
-		})},
-	}
+	var all []edit
 	for _, subresource := range []string{"", "status", "resize", "ephemeralcontainers"} {
-		var path []string
-		of := ""
-		if subresource != "" {
-			path, of = []string{subresource}, " of "+subresource
-		}
-		for _, kind := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType, types.JSONPatchType, types.ApplyYAMLPatchType} {
+		drops := subresource == "resize" || subresource == "ephemeralcontainers"
+		all = append(all, edit{way: "update " + subresource, do: update(subresource), drops: drops})
+		for _, kind := range []types.PatchType{
+			types.MergePatchType, types.StrategicMergePatchType, types.JSONPatchType, types.ApplyYAMLPatchType,
+		} {
 			all = append(all, edit{
-				way: string(kind) + of, do: patches(path...)(kind),
-				applies: kind == types.ApplyYAMLPatchType,
-				drops:   subresource == "resize" || subresource == "ephemeralcontainers",
+				way: string(kind) + " " + subresource, do: patch(kind, subresource),
+				applies: kind == types.ApplyYAMLPatchType, drops: drops,
 			})
 		}
 	}
 	return all
+}
+
+func update(subresource string) func(context.Context, typedcorev1.PodInterface, *corev1.Pod, map[string]any) error {
+	return func(ctx context.Context, pods typedcorev1.PodInterface, pod *corev1.Pod,
+		annotations map[string]any) (err error) {
+		pod = pod.DeepCopy()
+		pod.ResourceVersion = "" // so that changes since it was read are no conflict
+		for key, value := range annotations {
+			if value == nil {
+				delete(pod.Annotations, key)
+			} else {
+				metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value.(string))
+			}
+		}
+		o := metav1.UpdateOptions{}
+		switch subresource {
+		case "status":
+			_, err = pods.UpdateStatus(ctx, pod, o)
+		case "resize":
+			_, err = pods.UpdateResize(ctx, pod.Name, pod, o)
+		case "ephemeralcontainers":
+			_, err = pods.UpdateEphemeralContainers(ctx, pod.Name, pod, o)
+		default:
+			_, err = pods.Update(ctx, pod, o)
+		}
+		return err
+	}
+}
+
+func patch(
+	kind types.PatchType, subresource string,
+) func(context.Context, typedcorev1.PodInterface, *corev1.Pod, map[string]any) error {
+	var path []string
+	if subresource != "" {
+		path = []string{subresource}
+	}
+	return func(ctx context.Context, pods typedcorev1.PodInterface, pod *corev1.Pod, annotations map[string]any) error {
+		body, o, err := patchBody(kind, pod, annotations)
+		if err == nil {
+			_, err = pods.Patch(ctx, pod.Name, kind, body, o, path...)
+		}
+		return err
+	}
 }
 
 // patchBody writes a change of annotations as a patch of some kind.
@@ -156,7 +156,8 @@ func patchBody(kind types.PatchType, pod *corev1.Pod, annotations map[string]any
 	case types.JSONPatchType:
 		var steps []map[string]any
 		if pod.Annotations == nil {
-			steps = append(steps, map[string]any{"op": "add", "path": "/metadata/annotations", "value": map[string]any{}})
+			steps = append(steps, map[string]any{"op": "add", "path": "/metadata/annotations",
+				"value": map[string]any{}})
 		}
 		for key, value := range annotations {
 			step := map[string]any{"op": "add", "path": "/metadata/annotations/" + escaped(key), "value": value}
@@ -167,7 +168,7 @@ func patchBody(kind types.PatchType, pod *corev1.Pod, annotations map[string]any
 		}
 		what = steps
 	case types.ApplyYAMLPatchType:
-		// Whoever applies an annotation owns it, and takes it away by applying without it.
+		// Who applies an annotation owns it, and takes it away by applying without it.
 		force := true
 		o.FieldManager, o.Force = "forger", &force
 		some := maps.Clone(annotations)
@@ -187,8 +188,7 @@ func escaped(key string) string { return strings.NewReplacer("~", "~0", "/", "~1
 // forgeEdits tries to set, change and remove each record of a pod in every way.
 func (p *Play) forgeEdits(pod *corev1.Pod) {
 	p.Helper()
-	before, err := p.Cluster.Pod(p.Context(), pod)
-	p.Must(err)
+	before := p.Get(pod)
 	refused, dropped := 0, 0
 	for _, e := range edits() {
 		for key, value := range forged() {
@@ -197,9 +197,8 @@ func (p *Play) forgeEdits(pod *corev1.Pod) {
 				changes = append(changes, map[string]any{key: nil})
 			}
 			for _, change := range changes {
-				now, err := p.Cluster.Pod(p.Context(), pod)
-				p.Must(err)
-				err = e.do(p.Context(), p.Cluster.Client, now, change)
+				pods := p.Cluster.Client.CoreV1().Pods(pod.Namespace)
+				err := e.do(p.Context(), pods, p.Get(pod), change)
 				switch {
 				case forbidden(err):
 					refused++
@@ -211,8 +210,7 @@ func (p *Play) forgeEdits(pod *corev1.Pod) {
 			}
 		}
 	}
-	after, err := p.Cluster.Pod(p.Context(), pod)
-	p.Must(err)
+	after := p.Get(pod)
 	if !maps.Equal(before.Annotations, after.Annotations) {
 		p.Fatalf("annotations of pod %s were %v and are %v", pod.Name, before.Annotations, after.Annotations)
 	}
@@ -221,7 +219,7 @@ func (p *Play) forgeEdits(pod *corev1.Pod) {
 
 // forbidden reports whether an error is the policy's.
 func forbidden(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "phasegpu-records") && strings.Contains(err.Error(), "only phasegpu writes")
+	return apierrors.IsForbidden(err) && stack.Lacks(err.Error(), "phasegpu-records", "only phasegpu writes") == nil
 }
 
 // forgeBindings tries to bind pods, with devices and without, by a Binding that brings a record.
@@ -232,22 +230,20 @@ func (p *Play) forgeBindings() {
 	other := p.Submit(p.Pod("other", stack.App("web")))
 	for _, pod := range []*corev1.Pod{large, other} {
 		for key, value := range forged() {
-			binding := &corev1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Annotations: map[string]string{key: value}},
-				Target:     corev1.ObjectReference{Kind: "Node", Name: "forged"},
-			}
+			binding := bindingTo("forged", pod)
+			binding.Annotations = map[string]string{key: value}
 			core := p.Cluster.Client.CoreV1()
 			for way, err := range map[string]error{
 				"pods/binding": core.Pods(pod.Namespace).Bind(p.Context(), binding, metav1.CreateOptions{}),
-				"bindings":     core.RESTClient().Post().Namespace(pod.Namespace).Resource("bindings").Body(binding).Do(p.Context()).Error(),
+				"bindings": core.RESTClient().Post().
+					Namespace(pod.Namespace).Resource("bindings").Body(binding).Do(p.Context()).Error(),
 			} {
 				if !forbidden(err) {
 					p.Fatalf("%s of pod %s with %s: %v", way, pod.Name, key, err)
 				}
 			}
 		}
-		now, err := p.Cluster.Pod(p.Context(), pod)
-		p.Must(err)
+		now := p.Get(pod)
 		if now.Spec.NodeName != "" || len(now.Annotations) != len(pod.Annotations) {
 			p.Fatalf("pod %s is on node %q with annotations %v", pod.Name, now.Spec.NodeName, now.Annotations)
 		}
@@ -255,34 +251,33 @@ func (p *Play) forgeBindings() {
 	p.Logf("Bindings that bring a record are refused")
 }
 
-// bindPlainly binds a pod as any scheduler would.
-func (p *Play) bindPlainly(pod *corev1.Pod, node string) error {
-	binding := &corev1.Binding{
+// bindingTo is a Binding as any scheduler would write it.
+func bindingTo(node string, pod *corev1.Pod) *corev1.Binding {
+	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}
-	return p.Cluster.Client.CoreV1().Pods(pod.Namespace).Bind(p.Context(), binding, metav1.CreateOptions{})
 }
 
-// unrelatedEdits are changes of a pod with a record that are nobody's business but its author's.
+// unrelatedEdits are changes of a pod with a record that its author may make.
 func (p *Play) unrelatedEdits(pod *corev1.Pod) {
 	p.Helper()
-	before, err := p.Cluster.Pod(p.Context(), pod)
-	p.Must(err)
-	pods := p.Cluster.Client.CoreV1().Pods(pod.Namespace)
-	patch := func(kind types.PatchType, body string, subresources ...string) {
-		p.Helper()
-		_, err := pods.Patch(p.Context(), pod.Name, kind, []byte(body), metav1.PatchOptions{}, subresources...)
+	before := p.Get(pod)
+	const release, train = "phasegpu.io/release", `{"spec":{"containers":[{"name":"train",%s}]}}`
+	for _, c := range []struct{ body, subresource string }{
+		{`{"metadata":{"labels":{"team":"a"},"annotations":{"example.test/note":"changed","example.test/more":"x"}}}`,
+			""},
+		{`{"metadata":{"annotations":{"example.test/more":null,"` + release + `":"hold"}}}`, ""},
+		{fmt.Sprintf(train, `"image":"example.test/train:2"`), ""},
+		{`{"status":{"conditions":[{"type":"example.test/ready","status":"True"}]}}`, "status"},
+		{fmt.Sprintf(train, `"resources":{"limits":{"cpu":"2"},"requests":{"cpu":"2"}}`), "resize"},
+		{`{"spec":{"ephemeralContainers":[{"name":"debug","image":"example.test/debug"}]}}`, "ephemeralcontainers"},
+	} {
+		_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name,
+			types.StrategicMergePatchType, []byte(c.body), metav1.PatchOptions{}, strings.Fields(c.subresource)...)
 		p.Must(err)
 	}
-	patch(types.MergePatchType, `{"metadata":{"labels":{"team":"a"},"annotations":{"example.test/note":"changed","example.test/more":"x"}}}`)
-	patch(types.MergePatchType, `{"metadata":{"annotations":{"example.test/more":null,"phasegpu.io/release":"hold"}}}`)
-	patch(types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"train","image":"example.test/train:2"}]}}`)
-	patch(types.StrategicMergePatchType, `{"status":{"conditions":[{"type":"example.test/ready","status":"True"}]}}`, "status")
-	patch(types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"train","resources":{"limits":{"cpu":"2"},"requests":{"cpu":"2"}}}]}}`, "resize")
-	patch(types.StrategicMergePatchType, `{"spec":{"ephemeralContainers":[{"name":"debug","image":"example.test/debug"}]}}`, "ephemeralcontainers")
-	after, err := p.Cluster.Pod(p.Context(), pod)
-	p.Must(err)
+	after := p.Get(pod)
 	for key := range forged() {
 		if before.Annotations[key] != after.Annotations[key] {
 			p.Fatalf("%s of pod %s was %q and is %q", key, pod.Name, before.Annotations[key], after.Annotations[key])
@@ -294,16 +289,16 @@ func (p *Play) unrelatedEdits(pod *corev1.Pod) {
 	p.Logf("%s: changes of everything else are taken", pod.Name)
 }
 
-// ownersMay lets extender and refit service move the record, which the books follow, and nobody else of phasegpu.
+// ownersMay: extender and refit service may move the record, and the books follow; other accounts of phasegpu may not.
 func (p *Play) ownersMay(pod *corev1.Pod) {
 	p.Helper()
 	move := func(account, to string) error {
 		// In the administrators' group it is the policy alone that may refuse.
-		client, err := kubernetes.NewForConfig(p.Cluster.User("system:serviceaccount:phasegpu-system:"+account, "system:masters"))
+		client, err := kubernetes.NewForConfig(p.Cluster.User("system:serviceaccount:phasegpu-system:"+account,
+			"system:masters"))
 		p.Must(err)
-		body := fmt.Sprintf(`{"metadata":{"annotations":{"hami.io/vgpu-devices-allocated":"%s,NVIDIA,20480,0:;"}}}`, to)
-		_, err = client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
-		return err
+		annotations := map[string]any{"hami.io/vgpu-devices-allocated": to + ",NVIDIA,20480,0:;"}
+		return patch(types.MergePatchType, "")(p.Context(), client.CoreV1().Pods(pod.Namespace), pod, annotations)
 	}
 	for _, account := range []string{"phasegpu-webhook", "phasegpu-device-plugin", "phasegpu-extender-2"} {
 		if err := move(account, "GPU-forged-1"); !forbidden(err) {

@@ -20,13 +20,15 @@ import (
 // records: a running pod's record becomes unreadable. Its node takes no new pods with devices and says
 // why, the books of all others are kept, and everything is as before once the record is mended or its pod is over.
 func records(t *testing.T, p *scenarios.Play) {
-	p.AddNode(nodesim.Node{Name: "spoilt", Labels: map[string]string{"story": "spoilt"}, Devices: nodesim.GPUs("spoilt", 1, 24576)})
+	p.AddNode(nodesim.Node{Name: "spoilt", Labels: map[string]string{"story": "spoilt"},
+		Devices: nodesim.GPUs("spoilt", 1, 24576)})
 	victim := p.Pod("victim", stack.App("train", stack.GPU(1, 5000)))
 	victim.Spec.RestartPolicy = corev1.RestartPolicyNever
 	victim = p.Submit(at("spoilt", victim))
 	victim = p.Scheduled(victim)
 	p.Running(victim, "train")
-	neighbour := p.Submit(at("spoilt", p.Pod("neighbour", stack.Init("load", stack.GPU(1, 8000)), stack.App("train", stack.GPU(1, 2000)))))
+	neighbour := p.Submit(at("spoilt", p.Pod("neighbour", stack.Init("load", stack.GPU(1, 8000)),
+		stack.App("train", stack.GPU(1, 2000)))))
 	p.Scheduled(neighbour)
 	p.Running(neighbour, "load")
 
@@ -102,7 +104,7 @@ func records(t *testing.T, p *scenarios.Play) {
 	p.Scheduled(foreign)
 	p.Delete(foreign)
 	must(t, quotas.Delete(p.Context(), "team", metav1.DeleteOptions{}))
-	p.Scheduled(limited) // nobody touched it
+	p.Scheduled(limited) // by itself
 
 	// A restart knows no better.
 	must(t, p.Cluster.Extender.Kill())
@@ -110,7 +112,7 @@ func records(t *testing.T, p *scenarios.Play) {
 	p.StillPending(newcomer)
 
 	must(t, write(p, victim, whole))
-	p.Scheduled(newcomer) // nobody touched it
+	p.Scheduled(newcomer) // by itself
 	p.Metric(series, "")
 	p.Holds(victim, 5000)
 
@@ -139,7 +141,8 @@ func write(p *scenarios.Play, pod *corev1.Pod, record string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}
@@ -150,14 +153,17 @@ func write(p *scenarios.Play, pod *corev1.Pod, record string) error {
 // other nodes go on. It is back when the inventory is mended.
 func inventories(t *testing.T, p *scenarios.Play) {
 	const key, series = "hami.io/node-nvidia-register", `phasegpu_node_unreadable{node="sick"}`
-	sick := nodesim.Node{Name: "sick", Labels: map[string]string{"story": "sick"}, Devices: nodesim.GPUs("sick", 1, 24576)}
+	sick := nodesim.Node{Name: "sick", Labels: map[string]string{"story": "sick"},
+		Devices: nodesim.GPUs("sick", 1, 24576)}
 	p.AddNode(sick)
-	there := p.Submit(at("sick", p.Pod("there", stack.Init("load", stack.GPU(1, 8000)), stack.App("train", stack.GPU(1, 2000)))))
+	there := p.Submit(at("sick", p.Pod("there", stack.Init("load", stack.GPU(1, 8000)),
+		stack.App("train", stack.GPU(1, 2000)))))
 	p.Scheduled(there)
 	p.Running(there, "load")
 
 	card := func(change string) string {
-		return `[{"id":"GPU-sick-0","count":10,"devmem":24576,"devcore":100,"type":"NVIDIA-Simulated","health":true` + change + `}]`
+		return `[{"id":"GPU-sick-0","count":10,"devmem":24576,"devcore":100,"type":"NVIDIA-Simulated","health":true` +
+			change + `}]`
 	}
 	bad := []struct{ inventory, word string }{
 		{"garbage", "inventory"},
@@ -222,7 +228,7 @@ func inventories(t *testing.T, p *scenarios.Play) {
 	p.Holds(there, 2000)
 
 	must(t, p.Cluster.Sim.AddNode(p.Context(), sick))
-	p.Scheduled(newcomer) // nobody touched it
+	p.Scheduled(newcomer) // by itself
 	p.Running(newcomer, "train")
 	p.Reserved(1000, 3000)
 }

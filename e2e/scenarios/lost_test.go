@@ -63,7 +63,8 @@ func TestBindingAnswerLost(t *testing.T) {
 			t.Cleanup(func() { s.Sim.Resume(name) })
 			road.trap.Store(&c.trap)
 			d := s.Drive(t, name)
-			pod := d.Submit(d.Pod("train", stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 4000))))
+			pod := d.Submit(d.Pod("train", stack.Init("load", stack.GPU(1, 20000)),
+				stack.App("train", stack.GPU(1, 4000))))
 			if said := <-road.sprung; said != c.said {
 				t.Fatalf("the API server answered the Binding with %s, want %s", said, c.said)
 			}
@@ -87,7 +88,8 @@ func TestBindingAnswerLost(t *testing.T) {
 			next := d.Submit(d.Pod("next", stack.App("app", stack.GPU(1, 1000))))
 			d.AwaitBooks("the gate is shut by the first pod, for the second", func(l *stack.Ledger) error {
 				for _, g := range l.Gates {
-					if g.Node == name && len(g.Inside) == 1 && strings.Contains(g.Inside[0], pod.Name) && g.Waiting == 1 {
+					if g.Node == name && len(g.Inside) == 1 && strings.Contains(g.Inside[0], pod.Name) &&
+						g.Waiting == 1 {
 						return nil
 					}
 				}
@@ -143,7 +145,7 @@ func (road *road) wrap(apiServer http.Handler) http.Handler {
 	})
 }
 
-// forward has the API server answer to nobody.
+// forward sends a request to the API server and drops the answer.
 func forward(r *http.Request, apiServer http.Handler) string {
 	answer := httptest.NewRecorder()
 	apiServer.ServeHTTP(answer, r)

@@ -18,10 +18,12 @@ func devices(t *testing.T, p *scenarios.Play) {
 		set     func(n *nodesim.Node, device int, off bool)
 		message string // of a pod that finds no device
 	}{
-		{"unhealthy", func(n *nodesim.Node, device int, off bool) { n.Devices[device].Healthy = !off }, "nvidia.com/gpu"},
+		{"unhealthy", func(n *nodesim.Node, device int, off bool) { n.Devices[device].Healthy = !off },
+			"nvidia.com/gpu"},
 		{"cordoned", func(n *nodesim.Node, device int, off bool) { n.Devices[device].Cordoned = off }, "Cordoned GPUs"},
 	} {
-		n := nodesim.Node{Name: c.name, Labels: map[string]string{"story": c.name}, Devices: nodesim.GPUs(c.name, 2, 24576)}
+		n := nodesim.Node{Name: c.name, Labels: map[string]string{"story": c.name},
+			Devices: nodesim.GPUs(c.name, 2, 24576)}
 		p.AddNode(n)
 		set := func(device int, off bool) {
 			t.Helper()
@@ -51,7 +53,7 @@ func devices(t *testing.T, p *scenarios.Play) {
 		p.Pending(third, "Insufficient GPU memory") // beside 4001
 		p.StillPending(third)
 		set(0, false)
-		on(third, 0) // nobody touched it
+		on(third, 0) // by itself
 		set(0, true)
 		set(1, true)
 		fourth := submit("fourth", 1)
@@ -71,11 +73,13 @@ func devices(t *testing.T, p *scenarios.Play) {
 // nodeGone: a node is deleted and registers again, with a device less and then with all. What its pods
 // hold is charged all the while.
 func nodeGone(t *testing.T, p *scenarios.Play) {
-	full := nodesim.Node{Name: "lost", Labels: map[string]string{"story": "lost"}, Devices: nodesim.GPUs("lost", 2, 24576)}
+	full := nodesim.Node{Name: "lost", Labels: map[string]string{"story": "lost"},
+		Devices: nodesim.GPUs("lost", 2, 24576)}
 	p.AddNode(full)
 	var pods []*corev1.Pod
 	for i := range 2 { // one on each
-		pod := p.Submit(at("lost", p.Pod(fmt.Sprintf("pod-%d", i), stack.Init("load", stack.GPU(1, 20000)), stack.App("train", stack.GPU(1, 13000)))))
+		pod := p.Submit(at("lost", p.Pod(fmt.Sprintf("pod-%d", i), stack.Init("load", stack.GPU(1, 20000)),
+			stack.App("train", stack.GPU(1, 13000)))))
 		p.Scheduled(pod)
 		p.Running(pod, "load")
 		pods = append(pods, pod)
@@ -113,7 +117,8 @@ func nodeGone(t *testing.T, p *scenarios.Play) {
 	must(t, p.Cluster.Sim.AddNode(p.Context(), less))
 	must(t, p.Cluster.AwaitNode(p.Context(), "lost", less.Devices))
 	reserved(13000, 20000)
-	if missing := p.Books().Node("lost").Missing; len(missing) != 1 || missing[0].UUID != "GPU-lost-1" || missing[0].Reserved.MemoryMiB != 20000 {
+	if missing := p.Books().Node("lost").Missing; len(missing) != 1 || missing[0].UUID != "GPU-lost-1" ||
+		missing[0].Reserved.MemoryMiB != 20000 {
 		t.Errorf("missing is %+v, want GPU-lost-1 with 20000 MiB", missing)
 	}
 	newcomer := p.Submit(at("lost", p.Pod("newcomer", stack.App("train", stack.GPU(1, 11577)))))

@@ -34,19 +34,22 @@ func optOuts(t *testing.T, p *scenarios.Play) {
 	}
 	namespaces := p.Cluster.Client.CoreV1().Namespaces()
 	for _, annotations := range []bool{false, true} {
-		_, err := namespaces.Patch(p.Context(), p.Namespace, types.MergePatchType, patch(annotations), metav1.PatchOptions{})
+		_, err := namespaces.Patch(p.Context(), p.Namespace, types.MergePatchType, patch(annotations),
+			metav1.PatchOptions{})
 		must(t, err)
 	}
-	must(t, stack.Eventually(p.Context(), "the API server knows the namespace's labels", func(ctx context.Context) error {
-		n, err := namespaces.Get(ctx, p.Namespace, metav1.GetOptions{})
-		if err == nil && n.Labels["hami.io/webhook"] != "ignore" {
-			err = fmt.Errorf("they are %v", n.Labels)
-		}
-		return err
-	}))
+	must(t, stack.Eventually(p.Context(), "the API server knows the namespace's labels",
+		func(ctx context.Context) error {
+			n, err := namespaces.Get(ctx, p.Namespace, metav1.GetOptions{})
+			if err == nil && n.Labels["hami.io/webhook"] != "ignore" {
+				err = fmt.Errorf("they are %v", n.Labels)
+			}
+			return err
+		}))
 
 	signed := p.Pod("signed", stack.App("train", stack.GPU(1, 1000)))
-	signed.Labels, signed.Annotations = signs, map[string]string{"hami.io/webhook": "ignore", "hami.io/vgpu-devices-allocated": "GPU-forged,NVIDIA,1,0:;"}
+	signed.Labels, signed.Annotations = signs, map[string]string{"hami.io/webhook": "ignore",
+		"hami.io/vgpu-devices-allocated": "GPU-forged,NVIDIA,1,0:;"}
 	signed = p.Submit(at("good", signed))
 	if got := signed.Spec.SchedulerName; got != stack.SchedulerName {
 		t.Errorf("its scheduler is %q", got)
@@ -63,7 +66,8 @@ func optOuts(t *testing.T, p *scenarios.Play) {
 	p.Running(p.Scheduled(plain), "train")
 	for _, pod := range []*corev1.Pod{signed, plain} {
 		for _, annotations := range []bool{false, true} {
-			_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType, patch(annotations), metav1.PatchOptions{})
+			_, err := p.Cluster.Client.CoreV1().Pods(pod.Namespace).Patch(p.Context(), pod.Name, types.MergePatchType,
+				patch(annotations), metav1.PatchOptions{})
 			must(t, err)
 		}
 		must(t, p.Cluster.AwaitSeen(p.Context(), pod))

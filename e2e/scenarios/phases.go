@@ -8,7 +8,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// phases are the stories of pods that go through their phases.
+// phases has the scenarios of pods that go through their phases.
 func phases() []Scenario {
 	return []Scenario{
 		{2, "A pod is placed by its peak, not by the sum of its containers", placedByPeak},
@@ -21,7 +21,7 @@ func phases() []Scenario {
 	}
 }
 
-// trainer is the pod of most stories: it loads 20480 MiB once, and trains with 10240.
+// trainer is the pod of most scenarios: it loads 20480 MiB once, and trains with 10240.
 func trainer(p *Play, name string) *corev1.Pod {
 	return p.Pod(name, stack.Init("load", stack.GPU(1, 20480)), stack.App("train", stack.GPU(1, 10240)))
 }
@@ -45,7 +45,7 @@ func handedOn(p *Play) {
 
 	p.Finish(first, "load", 0)
 	p.Holds(first, 10240)
-	p.Scheduled(second) // nobody touched it
+	p.Scheduled(second) // by itself
 	p.Running(second, "serve")
 	p.Reserved(22528)
 }
@@ -98,12 +98,14 @@ func ends(p *Play) {
 
 // exited is the state of a container that ran to its end in no time.
 func exited(at metav1.Time) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at, FinishedAt: at}}
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at,
+		FinishedAt: at}}
 }
 
 func sidecarAndApp(p *Play) {
 	p.Node("sidecar", 24576)
-	first := p.Submit(p.Pod("first", stack.Sidecar("cache", stack.GPU(1, 10240)), stack.App("serve", stack.GPU(1, 10240))))
+	first := p.Submit(p.Pod("first", stack.Sidecar("cache", stack.GPU(1, 10240)),
+		stack.App("serve", stack.GPU(1, 10240))))
 	p.Scheduled(first)
 	p.Reserved(20480)
 	p.Running(first, "serve")
@@ -115,7 +117,8 @@ func sidecarAndApp(p *Play) {
 }
 
 func order(p *Play) {
-	load, cache, train := stack.Init("load", stack.GPU(1, 20480)), stack.Sidecar("cache", stack.GPU(1, 2048)), stack.App("train", stack.GPU(1, 10240))
+	load, cache, train := stack.Init("load", stack.GPU(1, 20480)), stack.Sidecar("cache",
+		stack.GPU(1, 2048)), stack.App("train", stack.GPU(1, 10240))
 
 	p.Node("order-a", 24576)
 	before := p.Submit(p.Pod("cache-first", cache, load, train))
@@ -145,7 +148,8 @@ func crashingSidecar(p *Play) {
 
 	// While the init container runs, and when the app does.
 	trainer := p.Submit(p.Pod("trainer",
-		stack.Sidecar("cache", stack.GPU(1, 2048)), stack.Init("load", stack.GPU(1, 20480)), stack.App("train", stack.GPU(1, 10240))))
+		stack.Sidecar("cache", stack.GPU(1, 2048)), stack.Init("load", stack.GPU(1, 20480)), stack.App("train",
+			stack.GPU(1, 10240))))
 	p.Scheduled(trainer)
 	p.Running(trainer, "load")
 	p.Reserved(22528)
@@ -160,7 +164,8 @@ func crashingSidecar(p *Play) {
 	// Sidecars alone: one state, from before the first starts.
 	p.Cluster.Sim.Pause("crash")
 	server := p.Submit(p.Pod("server",
-		stack.Sidecar("cache", stack.GPU(1, 2048)), stack.Sidecar("proxy", stack.GPU(1, 8192)), stack.App("serve", stack.GPU(1, 10240))))
+		stack.Sidecar("cache", stack.GPU(1, 2048)), stack.Sidecar("proxy", stack.GPU(1, 8192)), stack.App("serve",
+			stack.GPU(1, 10240))))
 	p.Scheduled(server)
 	p.Reserved(20480)
 	p.Unmoved(server, func() {
@@ -176,7 +181,8 @@ func policies(p *Play) {
 	releases := []string{"per-init", "all-inits", "hold"}
 	var pods []*corev1.Pod
 	for _, release := range releases {
-		pod := p.Pod(release, stack.Init("first", stack.GPU(1, 1024)), stack.Init("second", stack.GPU(1, 512)), stack.App("app", stack.GPU(1, 256)))
+		pod := p.Pod(release, stack.Init("first", stack.GPU(1, 1024)), stack.Init("second", stack.GPU(1, 512)),
+			stack.App("app", stack.GPU(1, 256)))
 		pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 		pod = p.Submit(stack.Annotate(pod, wire.ReleaseAnnotation, release))
 		p.Scheduled(pod)

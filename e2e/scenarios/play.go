@@ -198,7 +198,8 @@ func (p *Play) Reserved(memoryMiB ...int64) {
 				p.Fatalf("this scenario has more devices than the %d expected: %v", len(memoryMiB), memoryMiB)
 			}
 			p.Must(p.Cluster.AwaitDevice(p.Context(), d.UUID, memoryMiB[len(devices)]))
-			devices = append(devices, stack.LedgerDevice{UUID: d.UUID, Family: d.Family, Capacity: stack.Amount(d.Capacity)})
+			devices = append(devices, stack.LedgerDevice{UUID: d.UUID, Family: d.Family,
+				Capacity: stack.Amount(d.Capacity)})
 			devices[len(devices)-1].Reserved.MemoryMiB = memoryMiB[len(devices)-1]
 		}
 	}

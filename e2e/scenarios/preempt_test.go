@@ -32,13 +32,15 @@ func TestPreemption(t *testing.T) {
 	}
 }
 
-// sparesFullNode: both nodes lack the CPU. kube-scheduler would rather evict from the node "taken", whose pod is the less
-// important; but there the card stays full, so its pod stays.
+// sparesFullNode: both nodes lack the CPU. kube-scheduler would rather evict from the node "taken", whose pod is the
+// less important; but there the card stays full, so its pod stays.
 func sparesFullNode(t *testing.T, p *scenarios.Play) {
 	for _, name := range []string{"taken", "open"} {
-		p.AddNode(nodesim.Node{Name: name, Labels: map[string]string{"story": name}, CPU: "4", Devices: nodesim.GPUs(name, 1, 24576)})
+		p.AddNode(nodesim.Node{Name: name, Labels: map[string]string{"story": name}, CPU: "4",
+			Devices: nodesim.GPUs(name, 1, 24576)})
 	}
-	p.Running(p.Scheduled(p.Submit(class("high", at("taken", p.Pod("holder", stack.App("train", stack.GPU(1, 20480))))))), "train")
+	p.Running(p.Scheduled(p.Submit(class("high",
+		at("taken", p.Pod("holder", stack.App("train", stack.GPU(1, 20480))))))), "train")
 	spared := p.Scheduled(p.Submit(class("low", at("taken", cpu(p.Pod("spared", stack.App("web")))))))
 	evicted := p.Scheduled(p.Submit(class("middle", at("open", cpu(p.Pod("evicted", stack.App("web")))))))
 
@@ -58,12 +60,14 @@ func sparesFullNode(t *testing.T, p *scenarios.Play) {
 // sparesForFullCard: kube-scheduler would evict for the CPU alone, but others hold the card too. The extender names no
 // victims of its own, so no pod is evicted until the card has room; then the pod gets its CPU by preemption.
 func sparesForFullCard(t *testing.T, p *scenarios.Play) {
-	p.AddNode(nodesim.Node{Name: "one", Labels: map[string]string{"story": "one"}, CPU: "4", Devices: nodesim.GPUs("one", 1, 24576)})
+	p.AddNode(nodesim.Node{Name: "one", Labels: map[string]string{"story": "one"}, CPU: "4",
+		Devices: nodesim.GPUs("one", 1, 24576)})
 	holder := p.Submit(class("low", at("one", p.Pod("holder", stack.App("train", stack.GPU(1, 20480))))))
 	p.Running(p.Scheduled(holder), "train")
 	web := p.Scheduled(p.Submit(class("low", at("one", cpu(p.Pod("web", stack.App("web")))))))
 
-	pod := p.Submit(class("high", at("one", cpu(p.Pod("high", stack.Init("load", stack.GPU(1, 8192)), stack.App("train", stack.GPU(1, 4096)))))))
+	pod := p.Submit(class("high", at("one",
+		cpu(p.Pod("high", stack.Init("load", stack.GPU(1, 8192)), stack.App("train", stack.GPU(1, 4096)))))))
 	p.Pending(pod, "Insufficient cpu", "no candidate node for preemption")
 	stays(t, p, web)
 	stays(t, p, holder)

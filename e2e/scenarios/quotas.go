@@ -18,7 +18,7 @@ func quotas(p *Play) {
 	admittedAtOnce(p)
 }
 
-// bothCharges (case 40): the API server charges requests. keys by raw quantities for as long as a pod lives;
+// bothCharges: the API server charges requests. keys by raw quantities for as long as a pod lives;
 // what we charge shrinks with the phases, so that only under limits. keys does the next pod come in.
 func bothCharges(p *Play) {
 	p.Quota(map[corev1.ResourceName]string{
@@ -37,7 +37,7 @@ func bothCharges(p *Play) {
 
 	p.Finish(first, "load", 0)
 	p.Running(first, "train")
-	p.Scheduled(half) // nobody touched it
+	p.Scheduled(half) // by itself
 	p.charged("NVIDIA", stack.Amount{Slots: 3, MemoryMiB: 10240 + 12288})
 	p.Must(p.Cluster.Recount(p.Context(), p.Namespace, "team"))
 	p.counted(first, half)
@@ -55,11 +55,12 @@ func bothCharges(p *Play) {
 	p.Delete(second)
 }
 
-// severalQuotas (cases 41, 42): a limit of 0 blocks, an absent one does not limit, the tightest of several rules, and
+// severalQuotas: a limit of 0 blocks, an absent one does not limit, the tightest of several rules, and
 // one that is deleted leaves the others in force. "first" is there and charged 10240.
 func severalQuotas(p *Play) {
 	p.addQuota("no-cores", map[corev1.ResourceName]string{"limits.nvidia.com/gpucores": "0"})
-	p.deniedSoon(p.Pod("cores", stack.App("serve", stack.GPU(1, 1000), stack.Cores(1))), `ResourceQuota "no-cores"`, "limits.nvidia.com/gpucores", "allows 0%")
+	p.deniedSoon(p.Pod("cores", stack.App("serve", stack.GPU(1, 1000), stack.Cores(1))), `ResourceQuota "no-cores"`,
+		"limits.nvidia.com/gpucores", "allows 0%")
 	without := p.Submit(p.Pod("without", stack.App("serve", stack.GPU(1, 1000))))
 	p.Scheduled(without)
 	p.dropQuota("no-cores")
@@ -70,15 +71,17 @@ func severalQuotas(p *Play) {
 	p.deniedSoon(next, `ResourceQuota "tight"`, "allows 12000 MiB", "11240")
 	p.dropQuota("tight")
 	p.admittedSoon(next)
-	p.deniedSoon(p.Pod("large", stack.App("serve", stack.GPU(1, 13337))), `ResourceQuota "team"`, "allows 24576 MiB", "11240")
+	p.deniedSoon(p.Pod("large", stack.App("serve", stack.GPU(1, 13337))), `ResourceQuota "team"`, "allows 24576 MiB",
+		"11240")
 
 	p.addQuota("nothing", map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "0"})
-	p.deniedSoon(p.Pod("card", stack.App("serve", stack.Limit{"nvidia.com/gpu": "1"})), `ResourceQuota "nothing"`, "a whole card's memory")
+	p.deniedSoon(p.Pod("card", stack.App("serve", stack.Limit{"nvidia.com/gpu": "1"})), `ResourceQuota "nothing"`,
+		"a whole card's memory")
 	p.dropQuota("nothing")
 	p.Delete(without)
 }
 
-// admittedAtOnce (case 43): two pods are admitted when neither is charged yet, and only one is bound.
+// admittedAtOnce: two pods are admitted when neither is charged yet, and only one is bound.
 func admittedAtOnce(p *Play) {
 	var pods []*corev1.Pod
 	for _, name := range []string{"twin-a", "twin-b"} {
@@ -88,7 +91,8 @@ func admittedAtOnce(p *Play) {
 		p.Pending(pod, "didn't match Pod's node affinity/selector")
 		pods = append(pods, pod)
 	}
-	p.AddNode(nodesim.Node{Name: "late", Devices: nodesim.GPUs("late", 1, 24576), Labels: map[string]string{"story": "late"}})
+	p.AddNode(nodesim.Node{Name: "late", Devices: nodesim.GPUs("late", 1, 24576),
+		Labels: map[string]string{"story": "late"}})
 	var bound, other *corev1.Pod
 	p.Must(stack.Eventually(p.Context(), "one of two pods is bound", func(ctx context.Context) error {
 		for i := range pods {

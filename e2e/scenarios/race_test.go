@@ -30,7 +30,8 @@ func TestRaces(t *testing.T) {
 		race(t, s, 50, 20, nil, node("a", 1, 5999), node("b", 2, 4000), node("c", 1, 6500), node("d", 1, 1000))
 	})
 	t.Run("50 pods, quota for 20", func(t *testing.T) {
-		race(t, s, 50, 20, map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "20999"}, node("q", 4, 24576), node("r", 4, 24576))
+		race(t, s, 50, 20, map[corev1.ResourceName]string{"limits.nvidia.com/gpumem": "20999"}, node("q", 4, 24576),
+			node("r", 4, 24576))
 	})
 	t.Run("2 pods of 6000, quota of 10000", func(t *testing.T) { twoAtOnce(t, s, 6000, "10000", "quota") })
 	t.Run("2 pods of 12000, card of 16384", func(t *testing.T) { twoAtOnce(t, s, 12000, "", "memory") })
@@ -182,14 +183,16 @@ func twoAtOnce(t *testing.T, s *stack.Stack, memoryMiB int64, quota, short strin
 		won, lost = 1, 0
 	}
 	if bound[won].Error != "" || !strings.Contains(bound[lost].Error, short) {
-		t.Errorf("Bind: %q and %q, want success once and once a refusal that tells of %s", bound[0].Error, bound[1].Error, short)
+		t.Errorf("Bind: %q and %q, want success once and once a refusal that tells of %s", bound[0].Error,
+			bound[1].Error, short)
 	}
 	// Bind is asked again about a pod that it has bound.
 	var again, elsewhere extenderv1.ExtenderBindingResult
 	must(t, bind(ctx, s, pods[won], "two", &again))
 	must(t, bind(ctx, s, pods[won], "elsewhere", &elsewhere))
 	if again.Error != "" || !strings.Contains(elsewhere.Error, "two") {
-		t.Errorf("Bind again: %q, to another node: %q; want success and an error that names node two", again.Error, elsewhere.Error)
+		t.Errorf("Bind again: %q, to another node: %q; want success and an error that names node two", again.Error,
+			elsewhere.Error)
 	}
 	must(t, s.Scheduler.Signal(syscall.SIGCONT))
 	must(t, s.Sim.AwaitRunning(ctx, pods[won], "app"))

@@ -11,7 +11,7 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// reruns is the story of init containers that run again.
+// reruns has the scenario of init containers that run again.
 func reruns() []Scenario {
 	return []Scenario{
 		{9, "Init containers that run again are charged again, from the first sign on", rerun},
@@ -35,7 +35,7 @@ func rerun(p *Play) {
 	memoryGone(p)
 }
 
-// What the pods of this story need: the second init container most.
+// What the pods of this scenario need: the second init container most.
 const (
 	atPeak   = 20100 // with the sidecar
 	atSteady = 5100
@@ -92,7 +92,7 @@ func recordedReruns(p *Play) {
 		case reserved == atPeak:
 			p.StillPending(waiting)
 		case reserved != atSteady:
-			p.Fatalf("%s: %d MiB are right, which this story does not know", s.Name, reserved)
+			p.Fatalf("%s: %d MiB are right, which this scenario does not know", s.Name, reserved)
 		case waiting != nil:
 			p.Scheduled(waiting)
 			p.Delete(waiting)
@@ -169,7 +169,8 @@ func memoryGone(p *Play) {
 	p.Must(p.Cluster.Sim.RecreateSandbox(p.Context(), first))
 	p.Logf("%s: its sandbox is recreated, and its memory has gone to others", first.Name)
 	p.Reserved(atPeak + 15000)
-	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "1.1035213824e+10") // 10524 MiB
+	// 10524 MiB
+	p.Metric(`phasegpu_device_memory_overcommitted_bytes{node="rerun",uuid="GPU-rerun-0"}`, "1.1035213824e+10")
 	p.Event(first, "GPUOvercommitted", "GPU-rerun-0", "35100")
 	third := p.Submit(p.Pod("third", stack.App("serve", stack.GPU(1, 1000))))
 	p.Pending(third, "Insufficient GPU memory")

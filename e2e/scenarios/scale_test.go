@@ -54,7 +54,8 @@ func thousandPods(t *testing.T, s *stack.Stack, writes *writes) {
 	writes.want(t, map[string]int{"create pods/binding": 1})
 	after, err := s.ExtenderMetrics(ctx)
 	must(t, err)
-	if b, a := strings.Count(before, "\n"), strings.Count(after, "\n"); a > b+50 || strings.Contains(after, "waiting-") {
+	if b, a := strings.Count(before, "\n"), strings.Count(after, "\n"); a > b+50 ||
+		strings.Contains(after, "waiting-") {
 		t.Errorf("%d lines of metrics became %d with %d pods, and must not have a label for each", b, a, pods)
 	}
 
@@ -119,7 +120,8 @@ func count(t *testing.T, s *stack.Stack, series string) (n int) {
 func filters(t *testing.T, s *stack.Stack, results ...string) (n int) {
 	t.Helper()
 	for _, result := range results {
-		n += count(t, s, fmt.Sprintf(`phasegpu_extender_request_duration_seconds_count{result=%q,verb="filter"}`, result))
+		n += count(t, s, fmt.Sprintf(`phasegpu_extender_request_duration_seconds_count{result=%q,verb="filter"}`,
+			result))
 	}
 	return n
 }
@@ -171,7 +173,8 @@ func thousandNodes(t *testing.T, s *stack.Stack, writes *writes) {
 	writes.want(t, map[string]int{"create pods/binding": 1})
 
 	// What all nodes lack is said once.
-	message := d.Pending(d.Submit(d.Pod("next", stack.App("app", stack.GPU(1, 20480)))), "0/1000 nodes are available", "memory")
+	message := d.Pending(d.Submit(d.Pod("next", stack.App("app", stack.GPU(1, 20480)))), "0/1000 nodes are available",
+		"memory")
 	if len(message) > 1000 {
 		t.Errorf("the reason has %d bytes", len(message))
 	}
@@ -190,7 +193,8 @@ type writes struct {
 func newWrites() *writes { return &writes{count: map[string]int{}, pods: map[string]int{}} }
 
 func (c *writes) wrap(apiServer http.Handler) http.Handler {
-	verbs := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
+	verbs := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch",
+		http.MethodDelete: "delete"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if verb, what := verbs[r.Method], resource(r.URL.Path); verb != "" && what != "events" {
 			c.mu.Lock()

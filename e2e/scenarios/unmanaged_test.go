@@ -21,8 +21,10 @@ func unmanaged(t *testing.T, p *scenarios.Play) {
 		change func(*corev1.Pod)
 		words  []string
 	}{
-		{"a node of its own", func(pod *corev1.Pod) { pod.Spec.NodeName = "good" }, []string{"spec.nodeName", `"good"`, "phasegpu-scheduler"}},
-		{"another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "volcano" }, []string{"spec.schedulerName", `"volcano"`, "phasegpu-scheduler"}},
+		{"a node of its own", func(pod *corev1.Pod) { pod.Spec.NodeName = "good" },
+			[]string{"spec.nodeName", `"good"`, "phasegpu-scheduler"}},
+		{"another scheduler", func(pod *corev1.Pod) { pod.Spec.SchedulerName = "volcano" },
+			[]string{"spec.schedulerName", `"volcano"`, "phasegpu-scheduler"}},
 		{"privileges", func(pod *corev1.Pod) {
 			yes := true
 			pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}

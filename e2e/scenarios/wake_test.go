@@ -27,7 +27,8 @@ func TestWakeUp(t *testing.T) {
 	s := stack.StartT(t, stack.Options{})
 	for lane := range lanes {
 		name := fmt.Sprintf("lane-%d", lane)
-		must(t, s.Sim.AddNode(t.Context(), nodesim.Node{Name: name, Labels: map[string]string{"lane": name}, Devices: nodesim.GPUs(name, 1, 24576)}))
+		must(t, s.Sim.AddNode(t.Context(),
+			nodesim.Node{Name: name, Labels: map[string]string{"lane": name}, Devices: nodesim.GPUs(name, 1, 24576)}))
 	}
 	w, err := s.Witness(t.Context())
 	must(t, err)
@@ -66,7 +67,8 @@ func wakeUps(t *testing.T, s *stack.Stack, w *stack.Witness, name string, lanes,
 	for lane := range lanes {
 		all.Go(func() {
 			for round := range rounds {
-				d, err := wakeUp(t.Context(), s, w, fmt.Sprintf("lane-%d", lane), fmt.Sprintf("%s-%d-%d", name, lane, round))
+				d, err := wakeUp(t.Context(), s, w, fmt.Sprintf("lane-%d", lane),
+					fmt.Sprintf("%s-%d-%d", name, lane, round))
 				if err != nil {
 					t.Errorf("lane %d, round %d: %v", lane, round, err)
 					return
@@ -78,7 +80,8 @@ func wakeUps(t *testing.T, s *stack.Stack, w *stack.Witness, name string, lanes,
 		})
 	}
 	all.Wait()
-	t.Logf("from the end of the init container to the node of the pod that waited for it:\n%s", stack.Distribution(took))
+	t.Logf("from the end of the init container to the node of the pod that waited for it:\n%s",
+		stack.Distribution(took))
 	if len(took) != lanes*rounds {
 		t.Fatalf("%d of %d rounds went well", len(took), lanes*rounds)
 	}
@@ -92,7 +95,8 @@ func wakeUp(ctx context.Context, s *stack.Stack, w *stack.Witness, node, name st
 		pod.Spec.NodeSelector = map[string]string{"lane": node}
 		return pod
 	}
-	holder, err := s.Create(ctx, onNode(stack.NewPod("default", name+"-holder", stack.Init("load", stack.GPU(1, 20480)), stack.App("app", stack.GPU(1, 10240)))))
+	holder, err := s.Create(ctx, onNode(stack.NewPod("default", name+"-holder", stack.Init("load", stack.GPU(1, 20480)),
+		stack.App("app", stack.GPU(1, 10240)))))
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +121,8 @@ func wakeUp(ctx context.Context, s *stack.Stack, w *stack.Witness, node, name st
 	defer cancel()
 	_, bound, err := w.AwaitBound(patience, waiter)
 	if err != nil {
-		return 0, fmt.Errorf("%v after the init container had ended: %w", time.Since(began).Round(time.Millisecond), err)
+		return 0, fmt.Errorf("%v after the init container had ended: %w", time.Since(began).Round(time.Millisecond),
+			err)
 	}
 	now := int64(0)
 	at := metav1.DeleteOptions{GracePeriodSeconds: &now}

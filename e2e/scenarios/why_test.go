@@ -60,7 +60,8 @@ func TestWhyIsTrue(t *testing.T) {
 	device := func(uuid string, reserved, steady int64) {
 		t.Helper()
 		for _, d := range ask(0, "top", "devices").Devices {
-			if d.UUID == uuid && (d.Reserved.MemoryMiB != reserved || d.Steady.MemoryMiB != steady || d.Releasable.MemoryMiB != reserved-steady) {
+			if d.UUID == uuid && (d.Reserved.MemoryMiB != reserved || d.Steady.MemoryMiB != steady ||
+				d.Releasable.MemoryMiB != reserved-steady) {
 				t.Errorf("%+v, want %d reserved and %d steady", d, reserved, steady)
 			}
 		}
@@ -77,11 +78,13 @@ func TestWhyIsTrue(t *testing.T) {
 	uuid := nodesim.GPUs("n1", 1, 24576)[0].UUID
 	device(uuid, 20000, 5000)
 	got := ask(1, "why", "next", "-n", "ml")
-	if got.State != "waiting" || len(got.Remedies) == 0 || got.Remedies[0].Kind != "end" || !slices.Equal(got.Remedies[0].Nodes, []string{"n1"}) {
+	if got.State != "waiting" || len(got.Remedies) == 0 || got.Remedies[0].Kind != "end" ||
+		!slices.Equal(got.Remedies[0].Nodes, []string{"n1"}) {
 		t.Fatalf("%+v", got)
 	}
 	event := got.Remedies[0].Events[0]
-	if len(got.Remedies[0].Events) != 1 || event.Pod != "first" || event.Container != "load" || event.Releases[0].UUID != uuid || event.Releases[0].MemoryMiB != 15000 {
+	if len(got.Remedies[0].Events) != 1 || event.Pod != "first" || event.Container != "load" ||
+		event.Releases[0].UUID != uuid || event.Releases[0].MemoryMiB != 15000 {
 		t.Errorf("%+v", got.Remedies[0])
 	}
 
@@ -91,7 +94,8 @@ func TestWhyIsTrue(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	device(uuid, 17000, 17000)
-	if got := ask(0, "timeline", "first", "-n", "ml"); len(got.Releases) != 2 || got.Releases[0].After != "load" || !got.Releases[0].Done || got.Releases[1].Done {
+	if got := ask(0, "timeline", "first", "-n", "ml"); len(got.Releases) != 2 || got.Releases[0].After != "load" ||
+		!got.Releases[0].Done || got.Releases[1].Done {
 		t.Errorf("%+v", got.Releases)
 	}
 }

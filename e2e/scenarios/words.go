@@ -60,7 +60,8 @@ func cards(devices []device.Device) string {
 	}
 	if alike && len(devices) > 1 {
 		d := devices[0]
-		return fmt.Sprintf("%d × %d MiB of %s (%s)", len(devices), d.Capacity.MemoryMiB, d.Family, strings.Join(names, ", "))
+		return fmt.Sprintf("%d × %d MiB of %s (%s)", len(devices), d.Capacity.MemoryMiB, d.Family,
+			strings.Join(names, ", "))
 	}
 	return strings.Join(each, ", ")
 }
@@ -82,7 +83,8 @@ func limits[K ~string, V any](hard map[K]V) string {
 func books(devices []stack.LedgerDevice) string {
 	var all []string
 	for _, d := range devices {
-		all = append(all, fmt.Sprintf("%s %d of %d MiB, %d free", d.UUID, d.Reserved.MemoryMiB, d.Capacity.MemoryMiB, d.Capacity.MemoryMiB-d.Reserved.MemoryMiB))
+		all = append(all, fmt.Sprintf("%s %d of %d MiB, %d free", d.UUID, d.Reserved.MemoryMiB, d.Capacity.MemoryMiB,
+			d.Capacity.MemoryMiB-d.Reserved.MemoryMiB))
 	}
 	return strings.Join(all, "; ")
 }

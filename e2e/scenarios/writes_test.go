@@ -35,7 +35,8 @@ func TestWrites(t *testing.T) {
 
 	run := func(name string, init, app []stack.Limit) []*corev1.Pod {
 		all := createAtOnce(t, s, pods, func(i int) *corev1.Pod {
-			pod := stack.NewPod("writes", fmt.Sprintf("%s-%02d", name, i), stack.Init("load", init...), stack.App("app", app...))
+			pod := stack.NewPod("writes", fmt.Sprintf("%s-%02d", name, i), stack.Init("load", init...),
+				stack.App("app", app...))
 			pod.Spec.SchedulerName = stack.SchedulerName
 			// Packed, they would contend for the last place of a node.
 			pod.Annotations = map[string]string{"hami.io/node-scheduler-policy": "spread"}
@@ -75,7 +76,8 @@ func TestWrites(t *testing.T) {
 		}
 		idle := a.since(t)
 		if len(idle.writes) > 0 || idle.leases == 0 {
-			t.Errorf("in a minute in which nothing happened: %v and %d renewals of the scheduler's Lease", idle.writes, idle.leases)
+			t.Errorf("in a minute in which nothing happened: %v and %d renewals of the scheduler's Lease", idle.writes,
+				idle.leases)
 		}
 		if idle.events > pods { // late ones
 			t.Errorf("%d events in a minute in which nothing happened", idle.events)
@@ -105,14 +107,16 @@ func TestWrites(t *testing.T) {
 		t.Logf("%d pods for %d places: %v, %d events; %d places freed: %v, %d events",
 			pods, 2*nodes, full.writes, full.events, left, freed.writes, freed.events)
 		if full.writes["patch pods"] > pods || freed.writes["patch pods"] > 2*left {
-			t.Errorf("%d wake-ups while %d places filled, %d when %d were freed", full.writes["patch pods"], 2*nodes, freed.writes["patch pods"], left)
+			t.Errorf("%d wake-ups while %d places filled, %d when %d were freed", full.writes["patch pods"], 2*nodes,
+				freed.writes["patch pods"], left)
 		}
 		if got := full.writes["create pods/binding"] + freed.writes["create pods/binding"]; got != 2*nodes+left {
 			t.Errorf("%d bindings for %d pods", got, 2*nodes+left)
 		}
 		for _, w := range []written{full, freed} {
 			for kind := range w.writes {
-				if kind != "create pods/binding" && kind != "patch pods" && kind != "patch pods/status" { // the last is kube-scheduler's
+				// the last is kube-scheduler's
+				if kind != "create pods/binding" && kind != "patch pods" && kind != "patch pods/status" {
 					t.Errorf("wrote %s", kind)
 				}
 			}

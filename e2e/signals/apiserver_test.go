@@ -29,7 +29,8 @@ type cluster struct {
 func newCluster() *cluster {
 	c := &cluster{}
 	node := func(name, inventory string) {
-		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", Annotations: map[string]string{"hami.io/node-nvidia-register": inventory}}}
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1",
+			Annotations: map[string]string{"hami.io/node-nvidia-register": inventory}}}
 		n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("20")}
 		c.nodes.Items = append(c.nodes.Items, n)
 	}
@@ -41,14 +42,18 @@ func newCluster() *cluster {
 	pod := func(name, uuid string, init, app int) {
 		asks := func(name string, mib int) corev1.Container {
 			return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-				"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(int64(mib), resource.DecimalSI),
+				"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(int64(mib),
+					resource.DecimalSI),
 			}}}
 		}
 		c.pods.Items = append(c.pods.Items, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{
-				"hami.io/vgpu-devices-allocated": fmt.Sprintf("%s,NVIDIA,%d,0:;%s,NVIDIA,%d,0:;", uuid, init, uuid, app),
-			}},
-			Spec: corev1.PodSpec{NodeName: nodeName, InitContainers: []corev1.Container{asks("init", init)}, Containers: []corev1.Container{asks("app", app)}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), ResourceVersion: "1",
+				Annotations: map[string]string{
+					"hami.io/vgpu-devices-allocated": fmt.Sprintf("%s,NVIDIA,%d,0:;%s,NVIDIA,%d,0:;", uuid, init, uuid,
+						app),
+				}},
+			Spec: corev1.PodSpec{NodeName: nodeName, InitContainers: []corev1.Container{asks("init", init)},
+				Containers: []corev1.Container{asks("app", app)}},
 		})
 	}
 	pod("in-the-gate", "GPU-0", 20000, 5000)
@@ -56,7 +61,9 @@ func newCluster() *cluster {
 	pod("lost", "GPU-9", 1, 1)
 	c.quotas.Items = append(c.quotas.Items, corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "q", ResourceVersion: "1"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"limits.nvidia.com/gpumem": resource.MustParse("100000")}},
+		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			"limits.nvidia.com/gpumem": resource.MustParse("100000"),
+		}},
 	})
 	return c
 }
@@ -69,13 +76,15 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch query := r.URL.Query(); {
 	case listed && query.Get("sendInitialEvents") != "":
-		status(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // an older API server; then lists are asked for
+		// an older API server; then lists are asked for
+		status(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	case listed && query.Get("watch") != "":
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	case listed:
-		kind := map[string]string{"/api/v1/pods": "PodList", "/api/v1/nodes": "NodeList", "/api/v1/resourcequotas": "ResourceQuotaList"}[r.URL.Path]
+		kind := map[string]string{"/api/v1/pods": "PodList", "/api/v1/nodes": "NodeList",
+			"/api/v1/resourcequotas": "ResourceQuotaList"}[r.URL.Path]
 		answer(w, list, kind)
 	case r.URL.Path == "/api/v1/nodes/"+nodeName:
 		answer(w, &c.nodes.Items[0], "Node")
@@ -108,7 +117,8 @@ func answer(w http.ResponseWriter, object any, kind string) {
 func status(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		TypeMeta: metav1.TypeMeta{Kind: "Status",
+			APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
 	})
 }
 

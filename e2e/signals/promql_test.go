@@ -131,7 +131,8 @@ func (k known) check(t *testing.T, expressions []expression) {
 			}
 		}
 		for _, label := range e.words {
-			if left := all[i].Groups; len(left) > 0 && !slices.Contains(left, label) || !slices.Contains(labels, label) {
+			if left := all[i].Groups; len(left) > 0 && !slices.Contains(left, label) ||
+				!slices.Contains(labels, label) {
 				t.Errorf("%s: its text names label %q, which is not left: %s", e.where, label, e.text)
 			}
 		}

@@ -72,7 +72,8 @@ in the metric's words.
 				}
 				labels = append(labels, text)
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, strings.Join(labels, "; "), strings.ReplaceAll(f.Help, "|", "\\|"))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, strings.Join(labels, "; "),
+				strings.ReplaceAll(f.Help, "|", "\\|"))
 		}
 	}
 	return b.String()

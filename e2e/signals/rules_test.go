@@ -38,7 +38,8 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.UnmarshalStrict(read(t, "monitoring", "rules.yaml"), &rules, yaml.DisallowUnknownFields); err != nil && !strings.Contains(err.Error(), `"for"`) {
+	if err := yaml.UnmarshalStrict(read(t, "monitoring", "rules.yaml"), &rules,
+		yaml.DisallowUnknownFields); err != nil && !strings.Contains(err.Error(), `"for"`) {
 		t.Fatal(err)
 	}
 	tests := string(read(t, "monitoring", "rules.test.yaml"))
@@ -55,19 +56,23 @@ func TestRules(t *testing.T) {
 				t.Errorf("%s: severity %q", r.Alert, s)
 			}
 			page, section, _ := strings.Cut(r.Annotations["runbook_url"], "#")
-			if page != "https://github.com/phasegpu/phasegpu/blob/main/docs/operations.md" || section != strings.ToLower(r.Alert) || !runbook[section] {
-				t.Errorf("%s: docs/operations.md has no section for it, or it is not linked: %s", r.Alert, r.Annotations["runbook_url"])
+			if page != "https://github.com/phasegpu/phasegpu/blob/main/docs/operations.md" ||
+				section != strings.ToLower(r.Alert) || !runbook[section] {
+				t.Errorf("%s: docs/operations.md has no section for it, or it is not linked: %s", r.Alert,
+					r.Annotations["runbook_url"])
 			}
 			if !strings.Contains(tests, `"`+r.Alert+`"`) && !strings.Contains(tests, "alertname: "+r.Alert+"\n") {
 				t.Errorf("%s: rules.test.yaml does not say when it fires", r.Alert)
 			}
-			all = append(all, expression{r.Alert, r.Expr, words(r.Annotations["summary"], r.Annotations["description"])})
+			all = append(all, expression{r.Alert, r.Expr,
+				words(r.Annotations["summary"], r.Annotations["description"])})
 		}
 	}
 	if len(all) == 0 {
 		t.Fatal("there are no alerts")
 	}
-	for _, section := range regexp.MustCompile(`(?m)^### (PhaseGPU\w+)$`).FindAllSubmatch(read(t, "docs", "operations.md"), -1) {
+	for _, section := range regexp.MustCompile(`(?m)^### (PhaseGPU\w+)$`).FindAllSubmatch(read(t, "docs",
+		"operations.md"), -1) {
 		if !seen[string(section[1])] {
 			t.Errorf("docs/operations.md has a section on %s, and there is no such alert", section[1])
 		}
@@ -99,12 +104,15 @@ func TestScrape(t *testing.T) {
 			}
 			workload := regexp.MustCompile(`(?m)^kind: (Deployment|DaemonSet)$`).Match(text)
 			namespace := regexp.MustCompile(`(?m)^  namespace: (.*)$`).FindSubmatch(text)
-			if workload && len(namespace) == 2 && strings.Contains(scraped, string(namespace[1])) && bytes.Contains(text, []byte("- name: metrics\n")) && regexp.MustCompile(`(?m)^        app.kubernetes.io/name: phasegpu-`).Match(text) {
+			if workload && len(namespace) == 2 && strings.Contains(scraped, string(namespace[1])) &&
+				bytes.Contains(text, []byte("- name: metrics\n")) &&
+				regexp.MustCompile(`(?m)^        app.kubernetes.io/name: phasegpu-`).Match(text) {
 				found = true
 			}
 		}
 		if !found {
-			t.Errorf("%s: no workload in %s with a port named metrics and the label that scrape.yaml keeps", b.module, scraped)
+			t.Errorf("%s: no workload in %s with a port named metrics and the label that scrape.yaml keeps", b.module,
+				scraped)
 		}
 	}
 }

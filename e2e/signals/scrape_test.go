@@ -29,13 +29,16 @@ func binaries() []binary {
 	return []binary{
 		{"extender", "phasegpu-extender", "Extender", func(string) []string {
 			return []string{"--listen=127.0.0.1:0", "--lease-name="}
-		}, "--metrics-listen", []string{"phasegpu_gate_shut_seconds", "phasegpu_device_closed", "phasegpu_quota_limit"}},
+		}, "--metrics-listen", []string{
+			"phasegpu_gate_shut_seconds", "phasegpu_device_closed", "phasegpu_quota_limit",
+		}},
 		{"webhook", "phasegpu-webhook", "Webhook", func(string) []string {
 			return []string{"--listen=127.0.0.1:0", "--drain=0s"}
 		}, "--health-listen", nil},
 		{"deviceplugin", "phasegpu-device-plugin", "Device plugin", func(dir string) []string {
 			return []string{"--node=" + nodeName, "--kubelet-dir=" + dir, "--isolation=none", "--drift-every=50ms",
-				"--inventory-file=" + filepath.Join(dir, "inventory.json"), "--refit-url=https://localhost:1", "--refit-ca=none", "--refit-token=none"}
+				"--inventory-file=" + filepath.Join(dir,
+					"inventory.json"), "--refit-url=https://localhost:1", "--refit-ca=none", "--refit-token=none"}
 		}, "--metrics-listen", []string{"phasegpu_device_plugin_drift_containers", "phasegpu_device_plugin_last_xid"}},
 		{"numarefit", "phasegpu-numarefit", "Refit service", func(string) []string {
 			return []string{"--listen=127.0.0.1:0", "--drain=0s"}

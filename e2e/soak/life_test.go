@@ -15,12 +15,12 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// life is what goes on in the cluster: lanes in which one pod after the other is created, perhaps runs its init
-// containers again, and is deleted, in whatever state that meets it.
+// life is what happens in the cluster: lanes in which one pod after the other is created, perhaps runs its init
+// containers again, and is deleted in any state.
 type life struct {
 	*stack.Stack
 	namespaces []string
-	quiet      sync.RWMutex // locked while nobody may act
+	quiet      sync.RWMutex // locked while the lanes must not act
 	lanes      sync.WaitGroup
 
 	created, denied, reran, ended atomic.Int64
@@ -53,7 +53,7 @@ func (l *life) live(ctx context.Context, random *rand.Rand, name string) error {
 		if err := pause(ctx, random, 1500*time.Millisecond); err != nil {
 			return err
 		}
-		if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways { // of others the API server refuses to hear it
+		if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways { // of others the API server rejects such a status
 			l.rerun(ctx, random, pod)
 		}
 	}
@@ -84,7 +84,8 @@ func (l *life) rerun(ctx context.Context, random *rand.Rand, pod *corev1.Pod) {
 	defer l.quiet.RUnlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	again := []func(context.Context, *corev1.Pod) error{l.Sim.RecreateSandbox, l.Sim.KillPause, l.Sim.RestartAllContainers}
+	again := []func(context.Context, *corev1.Pod) error{l.Sim.RecreateSandbox, l.Sim.KillPause,
+		l.Sim.RestartAllContainers}
 	if again[random.IntN(len(again))](ctx, pod) == nil { // it may have no node, or have ended
 		l.reran.Add(1)
 	}

@@ -15,18 +15,17 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// How long it takes: SOAK, such as 30m, or what is enough for every run of the tests.
+// short is how long it takes without SOAK.
 const short = 25 * time.Second
 
-// eventsKept is for how long, at most, client-go's recorder keeps what was told, to add up what is alike. So long
-// memory grows with every event; then as many go as come.
+// eventsKept is how long, at most, client-go's recorder keeps an event, to aggregate similar ones. Until then memory
+// grows with every event; afterwards as many are dropped as are added.
 const eventsKept = 12 * time.Minute
 
-// TestSoak has pods come, run again and go at random. Every minute, or ten times if that is sooner, everything
-// holds its breath, and the books must be what the API server's pods come to; and from the first third of the
-// time to the last the extender's memory must not grow. What is kept of events must not hide that: where there is
-// time, what is measured begins when their number grows no more, and else none are told. In the end nothing is left
-// of it all.
+// TestSoak has pods come, run again and go at random. Every minute, or ten times if that is sooner, all actions pause,
+// and the books must equal a recomputation from the API server's pods; and from the first third of the time to the last
+// the extender's memory must not grow. Kept events must not hide that: a long run measures only after eventsKept, a
+// short one writes no events. In the end nothing is reserved.
 func TestSoak(t *testing.T) {
 	const nodes, lanes = 8, 24
 	took := short
@@ -113,7 +112,9 @@ type sample struct {
 }
 
 func (s sample) String() string {
-	return fmt.Sprintf("books are right; heap %.1f MiB, %v goroutines; %d pods created, %d denied, %d reruns, %d deleted, %d nudges",
+	const format = "books are right; heap %.1f MiB, %v goroutines; " +
+		"%d pods created, %d denied, %d reruns, %d deleted, %d nudges"
+	return fmt.Sprintf(format,
 		s.heap/(1<<20), s.goroutines, s.created, s.denied, s.reran, s.ended, s.nudged)
 }
 

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// patience is how long a server may wait for a client that takes its time.
+// patience is how long a server may wait for a slow client.
 const patience = 20 * time.Second
 
-// SlowClients plays clients that keep a server waiting, at a base URL and a path that takes the method, and expects that
-// it gets rid of each; and of one whose headers do not end.
+// SlowClients connects clients that keep a server waiting, and one whose headers do not end, to a base URL and a path
+// that takes the method, and expects that the server closes each connection.
 func SlowClients(ctx context.Context, base, method, path string, config *tls.Config) error {
 	request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n", method, path)
 	clients := map[string]func(io.Writer) error{
@@ -25,9 +25,18 @@ func SlowClients(ctx context.Context, base, method, path string, config *tls.Con
 		"one that stops in the request": func(w io.Writer) error { return write(w, method+" /") },
 		"one that stops in the headers": func(w io.Writer) error { return write(w, request) },
 		"one that goes on with headers": func(w io.Writer) error { return drip(ctx, w, request, "X: y\r\n") },
-		"one that stops in the body":    func(w io.Writer) error { return write(w, request+"Content-Length: 1000\r\n\r\n{") },
-		"one that goes on with a body":  func(w io.Writer) error { return drip(ctx, w, request+"Content-Length: 100000\r\n\r\n", " ") },
-		"one whose headers do not end":  func(w io.Writer) error { return write(w, request+"X: "+strings.Repeat("y", 1<<20)) },
+		"one that stops in the body": func(w io.Writer) error {
+			return write(w,
+				request+"Content-Length: 1000\r\n\r\n{")
+		},
+		"one that goes on with a body": func(w io.Writer) error {
+			return drip(ctx, w,
+				request+"Content-Length: 100000\r\n\r\n", " ")
+		},
+		"one whose headers do not end": func(w io.Writer) error {
+			return write(w,
+				request+"X: "+strings.Repeat("y", 1<<20))
+		},
 	}
 	var all []func() error
 	for what, say := range clients {
@@ -98,7 +107,7 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// drip writes a text, and then some more every half second until nobody takes it.
+// drip writes a text, and then some more every half second until the server closes the connection.
 func drip(ctx context.Context, w io.Writer, text, more string) error {
 	tick := time.NewTicker(time.Second / 2)
 	defer tick.Stop()

@@ -187,13 +187,15 @@ func (c *Cluster) Clear(ctx context.Context, namespace string) error {
 }
 
 // Await waits until a condition of a pod holds, and returns the pod.
-func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds Condition) (got *corev1.Pod, err error) {
-	err = Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what), func(ctx context.Context) (err error) {
-		if got, err = c.Pod(ctx, pod); err != nil {
-			return err
-		}
-		return holds(got)
-	})
+func (c *Cluster) Await(ctx context.Context, pod *corev1.Pod, what string, holds Condition) (got *corev1.Pod,
+	err error) {
+	err = Eventually(ctx, fmt.Sprintf("pod %s/%s %s", pod.Namespace, pod.Name, what),
+		func(ctx context.Context) (err error) {
+			if got, err = c.Pod(ctx, pod); err != nil {
+				return err
+			}
+			return holds(got)
+		})
 	return got, err
 }
 

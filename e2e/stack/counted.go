@@ -15,7 +15,8 @@ import (
 //
 // kube-controller-manager may have overwritten what admission charged by a count of pods that it did not see yet, and
 // counts again only after minutes unless it is made to.
-func (c *Cluster) AwaitCounted(ctx context.Context, namespace, quota string, pods ...*corev1.Pod) (corev1.ResourceList, error) {
+func (c *Cluster) AwaitCounted(ctx context.Context, namespace, quota string, pods ...*corev1.Pod) (corev1.ResourceList,
+	error) {
 	sums := corev1.ResourceList{}
 	for _, pod := range pods {
 		for name, amount := range resource.PodRequests(pod, resource.PodResourcesOptions{}) {

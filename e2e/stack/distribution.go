@@ -17,7 +17,8 @@ func Distribution(all []time.Duration) string {
 		return all[(len(all)-1)*percent/100].Round(time.Millisecond)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d pods: p50 %v, p90 %v, p99 %v, max %v\n", len(all), quantile(50), quantile(90), quantile(99), quantile(100))
+	fmt.Fprintf(&b, "%d pods: p50 %v, p90 %v, p99 %v, max %v\n", len(all), quantile(50), quantile(90), quantile(99),
+		quantile(100))
 	from, rest := time.Duration(0), all
 	for _, to := range []time.Duration{50, 100, 200, 500, 1000, 2000, 5000, 10_000} {
 		to *= time.Millisecond

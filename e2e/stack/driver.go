@@ -122,7 +122,8 @@ func (d *Driver) Scheduled(pod *corev1.Pod) *corev1.Pod {
 	return bound
 }
 
-// Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason, and returns it.
+// Pending waits until kube-scheduler has found no node for a pod, with all of these words in its reason, and returns
+// it.
 func (d *Driver) Pending(pod *corev1.Pod, words ...string) string {
 	d.T.Helper()
 	reason, err := d.On.AwaitUnschedulable(d.T.Context(), pod, words...)

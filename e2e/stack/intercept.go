@@ -50,7 +50,7 @@ func (s *Stack) Intercept(ctx context.Context, wrap func(apiServer http.Handler)
 	return end, s.Extender.Start(ctx)
 }
 
-// passOn is a handler that passes requests on to the API server, as whoever they are from.
+// passOn is a handler that passes requests on to the API server, with the credentials that they have.
 func (s *Stack) passOn() (http.Handler, error) {
 	target, err := url.Parse(s.URL)
 	if err != nil {

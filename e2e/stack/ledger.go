@@ -211,7 +211,8 @@ func (c *Cluster) AwaitNode(ctx context.Context, node string, devices []device.D
 		}
 		for _, d := range devices {
 			there := l.Device(node, d.UUID)
-			if there == nil || there.Capacity != Amount(d.Capacity) || there.Healthy != d.Healthy || there.Cordoned != d.Cordoned {
+			if there == nil || there.Capacity != Amount(d.Capacity) || there.Healthy != d.Healthy ||
+				there.Cordoned != d.Cordoned {
 				return fmt.Errorf("it has device %s as %+v", d.UUID, there)
 			}
 		}
@@ -239,12 +240,13 @@ func (c *Cluster) AwaitSeen(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return fmt.Errorf("pod %s/%s: resourceVersion %q: %w", pod.Namespace, pod.Name, now.ResourceVersion, err)
 	}
-	return c.AwaitBooks(ctx, fmt.Sprintf("the extender has seen pod %s/%s", pod.Namespace, pod.Name), func(l *Ledger) error {
-		if l.Seen < version {
-			return fmt.Errorf("it has seen version %d, not %d", l.Seen, version)
-		}
-		return nil
-	})
+	return c.AwaitBooks(ctx, fmt.Sprintf("the extender has seen pod %s/%s", pod.Namespace, pod.Name),
+		func(l *Ledger) error {
+			if l.Seen < version {
+				return fmt.Errorf("it has seen version %d, not %d", l.Seen, version)
+			}
+			return nil
+		})
 }
 
 // empty returns an error if the books have something of a namespace.

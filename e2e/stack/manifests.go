@@ -20,7 +20,8 @@ import (
 
 // Kustomize builds a kustomization of the checkout, such as "deploy".
 func Kustomize(root, dir string) ([]*unstructured.Unstructured, error) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, dir))
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join(root, dir))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -133,7 +134,8 @@ func (i *Installer) do(what string, o *unstructured.Unstructured, do func(dynami
 	case namespaced:
 		resource = i.client.Resource(mapping.Resource).Namespace(o.GetNamespace())
 	case o.GetNamespace() != "":
-		return fmt.Errorf("%s %s: a %s has no namespace, and this one names %s", what, o.GetName(), o.GetKind(), o.GetNamespace())
+		return fmt.Errorf("%s %s: a %s has no namespace, and this one names %s", what, o.GetName(), o.GetKind(),
+			o.GetNamespace())
 	}
 	if err := do(resource); err != nil {
 		return fmt.Errorf("%s %s %s: %w", what, o.GetKind(), o.GetName(), err)

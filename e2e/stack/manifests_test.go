@@ -49,7 +49,7 @@ func TestBases(t *testing.T) {
 }
 
 // TestGeneratedNames: kustomize takes a resourceName in a role for a reference to any object of that name, and replaces
-// it by the name with a hash that it gives to what it generates. Who has the role could not read the other object.
+// it by the name with a hash that it gives to what it generates. Then the role would not allow what it should.
 func TestGeneratedNames(t *testing.T) {
 	root, err := checkout.Root()
 	if err != nil {
@@ -124,7 +124,8 @@ func TestSchedulerConfig(t *testing.T) {
 	want["clientConnection"].(map[string]any)["kubeconfig"] = "/k"
 	want["extenders"].([]any)[0].(map[string]any)["urlPrefix"] = "http://127.0.0.1:1"
 	want["parallelism"] = float64(1)
-	adapted, err := schedulerConfig(root, "http://127.0.0.1:1", "/k", func(config map[string]any) { config["parallelism"] = 1 })
+	adapted, err := schedulerConfig(root, "http://127.0.0.1:1", "/k",
+		func(config map[string]any) { config["parallelism"] = 1 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,8 @@ func NumContainers(pod *corev1.Pod) int {
 
 // ContainerStatus returns what kubelet reports of a container of any class; nil when it reports nothing.
 func ContainerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses,
+		pod.Status.ContainerStatuses} {
 		for i := range statuses {
 			if statuses[i].Name == container {
 				return &statuses[i]

@@ -89,8 +89,8 @@ func Plan(pod *corev1.Pod, plan string) *corev1.Pod {
 	return Annotate(pod, nodesim.PlanAnnotation, plan)
 }
 
-// RandomContainers returns containers with devices in one of several shapes: i and j are init containers, s is a sidecar,
-// a and b are apps.
+// RandomContainers returns containers with devices in one of several shapes: i and j are init containers, s is a
+// sidecar, a and b are apps.
 func RandomContainers(random *rand.Rand) []Container {
 	gpu := func(devices, least, most int64) Limit { return GPU(devices, least+random.Int64N(most-least)) }
 	shapes := [][]Container{

@@ -40,7 +40,8 @@ func (c *Cluster) ChangeQuota(ctx context.Context, namespace, name string, hard 
 	if err != nil {
 		return err
 	}
-	_, err = c.Client.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+	_, err = c.Client.CoreV1().ResourceQuotas(namespace).Patch(ctx, name, types.MergePatchType, body,
+		metav1.PatchOptions{})
 	if err != nil {
 		return err
 	}

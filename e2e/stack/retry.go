@@ -51,7 +51,8 @@ func (c *Cluster) provoke(ctx context.Context, pod *corev1.Pod) (int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{}, subresources...)
+		return c.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, kind, body, metav1.PatchOptions{},
+			subresources...)
 	}
 	_, err := patch(types.StrategicMergePatchType, map[string]any{"status": map[string]any{"conditions": []any{
 		map[string]any{"type": corev1.PodScheduled, "$patch": "delete"},

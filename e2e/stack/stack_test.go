@@ -21,7 +21,8 @@ func TestPodFromAdmissionToEnd(t *testing.T) {
 	ctx := t.Context()
 	must(t, s.Sim.AddNode(ctx, nodesim.Node{Name: "n1", Devices: nodesim.GPUs("n1", 1, 24576)}))
 
-	pod := stack.NewPod("default", "train", stack.Init("load", stack.GPU(1, 20480)), stack.App("train", stack.GPU(1, 10240)))
+	pod := stack.NewPod("default", "train", stack.Init("load", stack.GPU(1, 20480)),
+		stack.App("train", stack.GPU(1, 10240)))
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	pod, err := s.Create(ctx, pod)
 	must(t, err)

@@ -58,7 +58,8 @@ func (c *Cluster) Witness(ctx context.Context, nodes ...nodesim.Node) (*Witness,
 }
 
 // Await waits until a condition of a pod holds, and returns the pod and when it was first seen with a node.
-func (w *Witness) Await(ctx context.Context, pod *corev1.Pod, what string, holds Condition) (*corev1.Pod, time.Time, error) {
+func (w *Witness) Await(ctx context.Context, pod *corev1.Pod, what string, holds Condition) (*corev1.Pod, time.Time,
+	error) {
 	return w.Within(ctx, EventuallyTimeout, pod, what, holds)
 }
 

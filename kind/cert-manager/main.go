@@ -99,7 +99,8 @@ func controllers(ctx context.Context) error {
 // injector writes CAs into webhook configurations.
 func injector(ctx context.Context) error {
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, cmapi.AddToScheme, apiext.AddToScheme, apireg.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, cmapi.AddToScheme, apiext.AddToScheme,
+		apireg.AddToScheme} {
 		utilruntime.Must(add(known))
 	}
 	cluster, err := rest.InClusterConfig()

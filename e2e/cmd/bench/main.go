@@ -36,14 +36,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(progress)
 	sizes := f.String("nodes", "1000", "nodes of the cluster; several sizes with commas between")
-	command := f.String("command", "go run ./e2e/cmd/bench "+strings.Join(args, " "), "the command that is named in the text")
+	command := f.String("command", "go run ./e2e/cmd/bench "+strings.Join(args, " "),
+		"the command that is named in the text")
 	f.IntVar(&o.GPUs, "gpus", 8, "GPUs of each node")
 	f.IntVar(&o.Pods, "pods", 1000, "pods of a burst")
 	f.IntVar(&o.Rounds, "rounds", 3, "bursts of each mode")
 	f.IntVar(&o.Rate, "rate", 40, "pods that come in a second in the steady part")
 	f.DurationVar(&o.Steady, "steady", 20*time.Second, "how long the steady part is; 0 leaves it out")
 	f.IntVar(&o.Inits, "inits", 50, "init containers that finish in a second")
-	f.StringVar(&o.Profiles, "profiles", "", "directory for CPU profiles of extender and kube-scheduler; they cost a little")
+	f.StringVar(&o.Profiles, "profiles", "",
+		"directory for CPU profiles of extender and kube-scheduler; they cost a little")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -38,13 +38,15 @@ func TestBar(t *testing.T) {
 	}{
 		"empty":    {0, 24576, strings.Repeat("░", 32) + " 0 of 24576 MiB, 24576 free"},
 		"a little": {1, 24576, "█" + strings.Repeat("░", 31) + " 1 of 24576 MiB, 24575 free"},
-		"half":     {12288, 24576, strings.Repeat("█", 16) + strings.Repeat("░", 16) + " 12288 of 24576 MiB, 12288 free"},
+		"half": {12288, 24576, strings.Repeat("█", 16) + strings.Repeat("░",
+			16) + " 12288 of 24576 MiB, 12288 free"},
 		"too much": {30000, 24576, strings.Repeat("█", 32) + " 30000 of 24576 MiB, 5424 too many"},
 		"nothing":  {0, 0, strings.Repeat("░", 32) + " 0 of 0 MiB, 0 free"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := plain(100)
-			d := stack.LedgerDevice{UUID: "G", Capacity: stack.Amount{MemoryMiB: test.capacity}, Reserved: stack.Amount{MemoryMiB: test.reserved}}
+			d := stack.LedgerDevice{UUID: "G", Capacity: stack.Amount{MemoryMiB: test.capacity},
+				Reserved: stack.Amount{MemoryMiB: test.reserved}}
 			if diff := cmp.Diff(pad("G", 20)+" "+test.want, s.bar(d)); diff != "" {
 				t.Error(diff)
 			}

@@ -34,7 +34,8 @@ spec:
 // one, so it stays in the foreground.
 func stay(ctx context.Context, cluster *stack.Stack, kubectl string, out *screen) error {
 	for _, name := range []string{"demo-1", "demo-2"} {
-		if err := cluster.Sim.AddNode(ctx, nodesim.Node{Name: name, Devices: nodesim.GPUs(name, 2, 24576)}); err != nil {
+		if err := cluster.Sim.AddNode(ctx,
+			nodesim.Node{Name: name, Devices: nodesim.GPUs(name, 2, 24576)}); err != nil {
 			return err
 		}
 	}

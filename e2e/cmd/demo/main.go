@@ -88,7 +88,8 @@ func chosen(numbers []string) ([]scenarios.Scenario, error) {
 	for _, n := range numbers {
 		s, ok := byNumber[n]
 		if !ok {
-			return nil, fmt.Errorf("there is no scenario %q to show: name some by number, of %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("there is no scenario %q to show: name some by number, of %s", n,
+				strings.Join(known, ", "))
 		}
 		some = append(some, s)
 	}
@@ -97,8 +98,9 @@ func chosen(numbers []string) ([]scenarios.Scenario, error) {
 
 // start builds what is missing and starts the cluster. kubectl is the path of kubectl-phasegpu.
 func start(ctx context.Context, dir string, out *screen) (cluster *stack.Stack, kubectl string, err error) {
-	fmt.Fprintf(out, "%s\n", out.paint(bold, "phasegpu, live: real etcd, kube-apiserver and kube-scheduler, simulated nodes with GPUs"))
-	fmt.Fprint(out, "The accountant in these stories charges a pod the sum of its containers, as if all of them ran at once.\n"+
+	fmt.Fprintf(out, "%s\n", out.paint(bold,
+		"phasegpu, live: real etcd, kube-apiserver and kube-scheduler, simulated nodes with GPUs"))
+	fmt.Fprint(out, "The accountant charges a pod the sum of its containers, as if all of them ran at once.\n"+
 		"phasegpu charges what can run together, and no longer than it can.\n\n")
 	if err := logElsewhere(filepath.Join(dir, "demo.log")); err != nil {
 		return nil, "", err
@@ -151,11 +153,13 @@ func play(ctx context.Context, stories []scenarios.Scenario, cluster *stack.Stac
 		if r.failure != "" {
 			failed++
 		}
-		fmt.Fprintf(out, "  %s %2d  %s %s\n", out.verdict(r.failure == ""), r.Number, pad(r.Title, out.width-20), out.paint(dim, seconds(r.took)))
+		fmt.Fprintf(out, "  %s %2d  %s %s\n", out.verdict(r.failure == ""), r.Number, pad(r.Title, out.width-20),
+			out.paint(dim, seconds(r.took)))
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d scenarios went otherwise than told", failed, len(results))
+		return fmt.Errorf("%d of %d scenarios went otherwise than expected", failed, len(results))
 	}
-	fmt.Fprintf(out, "\n%s\n", out.paint(green, fmt.Sprintf("All %d as told, in %s.", len(results), seconds(time.Since(began)))))
+	fmt.Fprintf(out, "\n%s\n", out.paint(green,
+		fmt.Sprintf("All %d as expected, in %s.", len(results), seconds(time.Since(began)))))
 	return nil
 }

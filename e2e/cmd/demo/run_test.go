@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestRun: the demo plays a scenario, leaves a cluster to the user when told to, and nothing when interrupted.
+// TestRun: the demo plays a scenario, leaves a cluster to the user with KEEP, and nothing when interrupted.
 func TestRun(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	shown := transcript{news: make(chan struct{}, 1)}
@@ -27,12 +27,14 @@ func TestRun(t *testing.T) {
 		case err := <-ended:
 			t.Fatalf("it ended: %v\n%s", err, shown.String())
 		case <-shown.news:
-			if found := regexp.MustCompile(`KUBECONFIG=(\S+)\n(?s:.*)Ctrl-C`).FindStringSubmatch(shown.String()); found != nil {
+			shows := regexp.MustCompile(`KUBECONFIG=(\S+)\n(?s:.*)Ctrl-C`)
+			if found := shows.FindStringSubmatch(shown.String()); found != nil {
 				kubeconfig = found[1]
 			}
 		}
 	}
-	for _, want := range []string{"submitted   trainer: ", "▲ peak    20480 MiB", "= 30720 MiB, the devices have 24576: REFUSED", "20480 of 24576 MiB, 4096 free", "✓  2  A pod"} {
+	for _, want := range []string{"submitted   trainer: ", "▲ peak    20480 MiB",
+		"= 30720 MiB, the devices have 24576: REFUSED", "20480 of 24576 MiB, 4096 free", "✓  2  A pod"} {
 		if !strings.Contains(shown.String(), want) {
 			t.Errorf("it does not show %q:\n%s", want, shown.String())
 		}

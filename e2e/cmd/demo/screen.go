@@ -73,7 +73,8 @@ func (s *screen) verdict(good bool) string {
 func (s *screen) title(text string) {
 	s.end()
 	rule := max(3, s.width-utf8.RuneCountInString(text)-4)
-	fmt.Fprintf(s, "\n%s %s %s\n", s.paint(dim, "──"), s.paint(bold, text), s.paint(dim, strings.Repeat("─", rule)))
+	line := s.paint(dim, strings.Repeat("─", rule))
+	fmt.Fprintf(s, "\n%s %s %s\n", s.paint(dim, "──"), s.paint(bold, text), line)
 }
 
 // step does something that takes a while, and says what on a terminal and how long it took everywhere.
@@ -154,7 +155,8 @@ func (s *screen) bar(d stack.LedgerDevice) string {
 		how, rest = red, fmt.Sprintf("%d too many", reserved-capacity)
 	}
 	return fmt.Sprintf("%s %s%s %d of %d MiB, %s", pad(d.UUID, 20),
-		s.paint(how, strings.Repeat("█", full)), s.paint(dim, strings.Repeat("░", barWidth-full)), reserved, capacity, rest)
+		s.paint(how, strings.Repeat("█", full)), s.paint(dim,
+			strings.Repeat("░", barWidth-full)), reserved, capacity, rest)
 }
 
 // wrap breaks text at spaces into lines that fit beside a label, at least one.

@@ -23,12 +23,13 @@ import (
 // result is how a scenario went.
 type result struct {
 	scenarios.Scenario
-	failure string // "" when all was as told
+	failure string // "" when all was as expected
 	took    time.Duration
 }
 
-// perform plays a scenario on the screen. drawn are the pods that the audience has seen drawn.
-func perform(ctx context.Context, story scenarios.Scenario, cluster *stack.Stack, kubectl string, drawn map[string]bool, out *screen) result {
+// perform plays a scenario on the screen. drawn are the pods whose phases were shown before.
+func perform(ctx context.Context, story scenarios.Scenario, cluster *stack.Stack, kubectl string, drawn map[string]bool,
+	out *screen) result {
 	began := time.Now()
 	out.title(fmt.Sprintf("%d  %s", story.Number, story.Title))
 	s := &stage{ctx: ctx, screen: out, explain: kubectl, drawn: drawn}
@@ -92,7 +93,7 @@ func (s *stage) fail(text string) {
 	}
 }
 
-// Helper does nothing: an audience has no use for line numbers.
+// Helper does nothing: the demo shows no line numbers.
 func (s *stage) Helper() {}
 
 // Context ends when the demo is interrupted.

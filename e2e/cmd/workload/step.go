@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// lookEvery is how often until looks for its file: a hundred containers that look cost little, and a test
-// hardly waits.
+// lookEvery is how often files are looked for: cheap for a hundred containers, and a test hardly waits.
 const lookEvery = 50 * time.Millisecond
 
 var errUsage = errors.New("not a step")
@@ -28,9 +27,11 @@ func (e exit) Error() string { return "exit code " + strconv.Itoa(int(e)) }
 // A step does one thing; it ends early, with ctx's error, when ctx does.
 type step func(ctx context.Context) error
 
+const known = "env, touch=FILE, until=FILE, sleep=TIME, stay, exit=CODE or end=PREFIX"
+
 func parse(args, environ []string, stdout io.Writer) ([]step, error) {
 	if len(args) == 0 {
-		return nil, fmt.Errorf("%w: there is none: want env, touch=FILE, until=FILE, sleep=TIME, stay, exit=CODE or end=PREFIX", errUsage)
+		return nil, fmt.Errorf("%w: there is none: want %s", errUsage, known)
 	}
 	steps := make([]step, len(args))
 	for i, arg := range args {
@@ -69,7 +70,7 @@ func parseStep(arg string, environ []string, stdout io.Writer) (step, error) {
 	case verb == "end" && value != "":
 		return func(ctx context.Context) error { return end(ctx, value) }, nil
 	}
-	return nil, fmt.Errorf("%w: %q: want env, touch=FILE, until=FILE, sleep=TIME, stay, exit=CODE or end=PREFIX", errUsage, arg)
+	return nil, fmt.Errorf("%w: %q: want %s", errUsage, arg, known)
 }
 
 // printEnvironment writes a line of JSON to stdout and, if there is a path, into that file: at no moment
@@ -106,40 +107,42 @@ func touch(path string) error {
 }
 
 func until(ctx context.Context, path string) error {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
+	return look(ctx, func() (bool, error) {
+		_, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-look.C:
-		}
-	}
+		return true, err
+	})
 }
 
 // end waits until a file named prefix, a dot and a code is there, and returns the exit with that code.
 func end(ctx context.Context, prefix string) error {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
+	return look(ctx, func() (bool, error) {
 		files, err := filepath.Glob(prefix + ".*")
-		if err != nil {
-			return err
+		if err != nil || len(files) == 0 {
+			return err != nil, err
 		}
-		for _, file := range files {
-			n, err := strconv.ParseUint(strings.TrimPrefix(file, prefix+"."), 10, 8)
-			if err != nil {
-				return fmt.Errorf("%s: want a code of 0 to 255 after %s", file, prefix)
-			}
-			return exit(n)
+		n, err := strconv.ParseUint(strings.TrimPrefix(files[0], prefix+"."), 10, 8)
+		if err != nil {
+			return true, fmt.Errorf("%s: want a code of 0 to 255 after %s", files[0], prefix)
+		}
+		return true, exit(n)
+	})
+}
+
+// look calls found until it is true, and returns its error.
+func look(ctx context.Context, found func() (bool, error)) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if done, err := found(); done {
+			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-look.C:
+		case <-tick.C:
 		}
 	}
 }

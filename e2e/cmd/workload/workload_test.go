@@ -38,15 +38,22 @@ func TestSteps(t *testing.T) {
 		filesToBegin []string
 	}{
 		{name: "environment", steps: "env", stdout: environment},
-		{name: "environment into a file", steps: "env=DIR/env.json", stdout: environment, files: map[string]string{"env.json": environment}},
-		{name: "into a folder that is not there", steps: "env=DIR/none/env.json exit=0", code: 1, stderr: "none/env.json"},
-		{name: "steps in order", steps: "touch=DIR/a env until=DIR/a exit=7", stdout: environment, code: 7, files: map[string]string{"a": ""}},
+		{name: "environment into a file", steps: "env=DIR/env.json", stdout: environment,
+			files: map[string]string{"env.json": environment}},
+		{name: "into a folder that is not there", steps: "env=DIR/none/env.json exit=0", code: 1,
+			stderr: "none/env.json"},
+		{name: "steps in order", steps: "touch=DIR/a env until=DIR/a exit=7", stdout: environment, code: 7,
+			files: map[string]string{"a": ""}},
 		{name: "nothing after exit", steps: "exit=0 touch=DIR/a"},
-		{name: "a file that is there already", steps: "touch=DIR/a until=DIR/a", filesToBegin: []string{"a"}, files: map[string]string{"a": ""}},
-		{name: "a file that can never be there", steps: "touch=DIR/a until=DIR/a/b", code: 1, stderr: "not a directory", files: map[string]string{"a": ""}},
+		{name: "a file that is there already", steps: "touch=DIR/a until=DIR/a", filesToBegin: []string{"a"},
+			files: map[string]string{"a": ""}},
+		{name: "a file that can never be there", steps: "touch=DIR/a until=DIR/a/b", code: 1, stderr: "not a directory",
+			files: map[string]string{"a": ""}},
 		{name: "sleep", steps: "sleep=1ms"},
-		{name: "end with a code", steps: "touch=DIR/end.3 end=DIR/end exit=4", code: 3, files: map[string]string{"end.3": ""}},
-		{name: "end with none", steps: "touch=DIR/end.x end=DIR/end", code: 1, stderr: "end.x: want a code", files: map[string]string{"end.x": ""}},
+		{name: "end with a code", steps: "touch=DIR/end.3 end=DIR/end exit=4", code: 3,
+			files: map[string]string{"end.3": ""}},
+		{name: "end with none", steps: "touch=DIR/end.x end=DIR/end", code: 1, stderr: "end.x: want a code",
+			files: map[string]string{"end.x": ""}},
 		{name: "end what", steps: "end", code: 2, stderr: `"end"`},
 		{name: "all are read before one is taken", steps: "touch=DIR/a wait", code: 2, stderr: `"wait": want env`},
 		{name: "no step", code: 2, stderr: "there is none"},
@@ -87,9 +94,10 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The waiting steps wait, and end at once when they are told to.
+// The waiting steps wait, and end at once when their context does.
 func TestWaiting(t *testing.T) {
-	for _, steps := range [][]string{{"stay"}, {"sleep=1h"}, {"until=" + filepath.Join(t.TempDir(), "never")}, {"end=" + filepath.Join(t.TempDir(), "never")}} {
+	for _, steps := range [][]string{{"stay"}, {"sleep=1h"}, {"until=" + filepath.Join(t.TempDir(), "never")},
+		{"end=" + filepath.Join(t.TempDir(), "never")}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -75,7 +75,8 @@ func (l location) compile(ctx context.Context, progress io.Writer, name, output 
 	cmd := exec.CommandContext(ctx, "go", append(args, l.programs[name])...)
 	cmd.Dir = l.source
 	cmd.Env = append(os.Environ(), environment()...)
-	fmt.Fprintf(progress, "phasegpu: building %s %s, once (many minutes when Go's build cache is cold); to be kept in %s\n", name, l.version, l.bin)
+	const first = "phasegpu: building %s %s, once (many minutes when Go's build cache is cold); to be kept in %s\n"
+	fmt.Fprintf(progress, first, name, l.version, l.bin)
 	stop := report(progress, name)
 	out, err := cmd.CombinedOutput()
 	stop()

@@ -60,7 +60,8 @@ func TestPrograms(t *testing.T) {
 func TestProgramsFails(t *testing.T) {
 	t.Run("unknown program", func(t *testing.T) {
 		_, err := Programs(t.Context(), &bytes.Buffer{}, "kube-dns")
-		if err == nil || !strings.Contains(err.Error(), "kube-dns") || !strings.Contains(err.Error(), "kube-apiserver") {
+		if err == nil || !strings.Contains(err.Error(), "kube-dns") ||
+			!strings.Contains(err.Error(), "kube-apiserver") {
 			t.Errorf("error %v, want one naming the program and those that there are", err)
 		}
 	})
@@ -86,7 +87,8 @@ func TestProgramsFails(t *testing.T) {
 	t.Run("does not compile", func(t *testing.T) {
 		l := locateIn(t, t.TempDir())
 		l.source = t.TempDir()
-		for name, text := range map[string]string{"go.mod": "module x\n", "main.go": "package main\n\nfunc main() { undefined() }\n"} {
+		for name, text := range map[string]string{"go.mod": "module x\n",
+			"main.go": "package main\n\nfunc main() { undefined() }\n"} {
 			if err := os.WriteFile(filepath.Join(l.source, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
