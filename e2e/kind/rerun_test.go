@@ -13,8 +13,6 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// Scenario 3: scenario 9 of package scenarios, with containers that run again.
-
 // What the pods of these tests need: the second init container most.
 const (
 	atPeak   = 20100 // with the sidecar

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/phasegpu/phasegpu/e2e/checkout"
+	"github.com/phasegpu/phasegpu/e2e/controlplane"
 	"github.com/phasegpu/phasegpu/e2e/process"
 )
 
@@ -75,11 +76,14 @@ func scrapeAll(ctx context.Context) ([][]family, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	kubeconfig, end, err := newCluster().serve(dir)
+	cp, err := controlplane.Start(ctx, controlplane.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer cp.Stop()
+	if err := populate(ctx, cp); err != nil {
+		return nil, err
+	}
 	for file, text := range map[string]string{
 		"inventory.json":              `{"cards":[{"uuid":"GPU-0","memoryMiB":24576}]}`,
 		"kubelet_internal_checkpoint": `{"Data":{"PodDeviceEntries":[],"RegisteredDevices":{}},"Checksum":1}`,
@@ -96,7 +100,7 @@ func scrapeAll(ctx context.Context) ([][]family, error) {
 		if out, err := build.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("building %s: %w\n%s", b.name, err, out)
 		}
-		text, err := b.scrape(ctx, path, dir, kubeconfig)
+		text, err := b.scrape(ctx, path, dir, cp.AdminKubeconfig())
 		if err != nil {
 			return nil, err
 		}
