@@ -6,43 +6,34 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
+
+	"github.com/phasegpu/phasegpu/e2e/stack"
 )
 
-// profile takes CPU profiles of API server, kube-scheduler and, if it runs, extender while a round goes on, when there
-// is a directory for them. The result waits for them.
+// profile takes CPU profiles of API server, kube-scheduler and, if it runs, extender during a round, when there is a
+// directory for them. The function that it returns waits for them.
 func (b *bench) profile(ctx context.Context, part string, mode Mode) (wait func() error) {
 	if b.Profiles == "" {
 		return func() error { return nil }
 	}
-	pages := map[string]func(context.Context, string) ([]byte, error){"kube-scheduler": b.SchedulerPage,
-		"kube-apiserver": b.apiServerPage}
-	if mode.Extender {
-		pages["extender"] = b.Page
-	}
-	var all sync.WaitGroup
-	errs := make(chan error, len(pages))
-	for name, page := range pages {
-		all.Go(func() {
+	take := func(name string, page func(context.Context, string) ([]byte, error)) func() error {
+		file := fmt.Sprintf("%d-%s-%s-%03d-%s.pprof", b.Nodes, part, mode, b.round, name)
+		file = strings.NewReplacer(", ", "-", " ", "-").Replace(file)
+		return func() error {
 			body, err := page(ctx, "/debug/pprof/profile?seconds=4")
-			if err == nil {
-				file := fmt.Sprintf("%d-%s-%s-%03d-%s.pprof", b.Nodes, part,
-					strings.ReplaceAll(mode.String(), ", ", "-"), b.round, name)
-				err = os.WriteFile(filepath.Join(b.Profiles, strings.ReplaceAll(file, " ", "-")), body, 0o644)
-			}
-			errs <- err
-		})
-	}
-	return func() error {
-		all.Wait()
-		close(errs)
-		for err := range errs {
 			if err != nil {
-				return fmt.Errorf("profile: %w", err)
+				return fmt.Errorf("profile of %s: %w", name, err)
 			}
+			return os.WriteFile(filepath.Join(b.Profiles, file), body, 0o644)
 		}
-		return nil
 	}
+	all := []func() error{take("kube-scheduler", b.SchedulerPage), take("kube-apiserver", b.apiServerPage)}
+	if mode.Extender {
+		all = append(all, take("extender", b.Page))
+	}
+	taken := make(chan error, 1)
+	go func() { taken <- stack.Together(all...) }()
+	return func() error { return <-taken }
 }
 
 func (b *bench) apiServerPage(ctx context.Context, path string) ([]byte, error) {

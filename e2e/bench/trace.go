@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/phasegpu/phasegpu/e2e/controlplane"
+	"github.com/phasegpu/phasegpu/e2e/stack"
 )
-
-// look is how often the audit log is looked at.
-const look = 100 * time.Millisecond
 
 // trace follows the pods of one round through the audit log.
 type trace struct {
@@ -50,21 +48,15 @@ func (t *trace) read() error {
 
 // await waits until so many pods are bound.
 func (t *trace) await(ctx context.Context, n int) error {
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	for {
+	return stack.Within(ctx, patience, fmt.Sprintf("%d pods are bound", n), func(context.Context) error {
 		if err := t.read(); err != nil {
 			return err
 		}
-		if len(t.bound) >= n {
-			return nil
+		if len(t.bound) < n {
+			return fmt.Errorf("%d are", len(t.bound))
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d pods are bound: %w", len(t.bound), n, ctx.Err())
-		}
-	}
+		return nil
+	})
 }
 
 // sinceFirst returns when each pod was bound, since the first was, sorted, and how long that is ago now.
