@@ -68,7 +68,7 @@ func gpuPod(name string, init, app int64) *corev1.Pod {
 	}
 }
 
-// The parts together: what the watch shows reaches books, gate, wake-up and events (cases 19 and 32).
+// The parts together: what the watch shows reaches books, gate, wake-up and events.
 func TestAssembled(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
 		"hami.io/node-nvidia-register": `[{"id":"G0","count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`,

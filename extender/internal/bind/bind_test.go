@@ -151,7 +151,7 @@ func TestBindIsOneWrite(t *testing.T) {
 	}
 }
 
-// Case 22, and the outcomes of a POST. after is what stays booked on n1.
+// The outcomes of a POST. after is what stays booked on n1.
 func TestOutcomes(t *testing.T) {
 	bound := func(node string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.NodeName = node } }
 	script := func(steps ...func(*api, http.ResponseWriter, *corev1.Binding)) []func(*api, http.ResponseWriter, *corev1.Binding) {
@@ -250,7 +250,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Case 29: for a pod that the watch has shown on a node, and for one whose answer the scheduler missed.
+// For a pod that the watch has shown on a node, and for one whose answer the scheduler missed.
 func TestBindAgain(t *testing.T) {
 	for _, seen := range []bool{false, true} {
 		pod := gpuPod("a", 6000)
@@ -273,7 +273,7 @@ func TestBindAgain(t *testing.T) {
 	}
 }
 
-// Case 24: two pods of 12000 on 16384 at once; exactly one is bound.
+// Two pods of 12000 on 16384 at once; exactly one is bound.
 func TestTwoPodsRace(t *testing.T) {
 	a, b := gpuPod("a", 12000), gpuPod("b", 12000)
 	w := newWorld(t, a, b)
@@ -293,7 +293,7 @@ func TestTwoPodsRace(t *testing.T) {
 	}
 }
 
-// Case 43: two pods of 6000 under a quota of 10000; one binds, whatever their nodes.
+// Two pods of 6000 under a quota of 10000; one binds, whatever their nodes.
 func TestQuotaDecidesAtBind(t *testing.T) {
 	a, b := gpuPod("a", 6000), gpuPod("b", 6000)
 	w := newWorld(t, a, b)
@@ -314,7 +314,7 @@ func TestQuotaDecidesAtBind(t *testing.T) {
 	}
 }
 
-// Case 35: a pod that waits in the gate is booked meanwhile, and not any more when its client goes away.
+// A pod that waits in the gate is booked meanwhile, and not any more when its client goes away.
 func TestClientGoesAwayInTheGate(t *testing.T) {
 	pod := gpuPod("a", 6000)
 	w := newWorld(t, pod)

@@ -179,7 +179,7 @@ func TestBound(t *testing.T) {
 		"GPU G1 3000 MiB and 30% cores at the peak, nothing in steady state")
 }
 
-// Case 19: card 24576, P1 (init 20000, app 5000) steady, P2 15000 beside it, P1's sandbox dies.
+// Card 24576, P1 (init 20000, app 5000) steady, P2 15000 beside it, P1's sandbox dies.
 func TestRerunWithoutRoom(t *testing.T) {
 	s := newStory(t)
 	p1, p2 := pod("p1", "G0 20000", "G0 5000"), pod("p2", "G0 15000")

@@ -76,7 +76,7 @@ func (s *street) inside(node string) []string {
 	return nil
 }
 
-// Case 34: two pods of the same shape and different limits are never inside together, however long
+// Two pods of the same shape and different limits are never inside together, however long
 // kubelet takes.
 func TestOnePodAtATime(t *testing.T) {
 	s := newStreet()
@@ -196,7 +196,7 @@ func TestFirstInFirstOut(t *testing.T) {
 	}
 }
 
-// Case 35: a client that goes away leaves the queue, says whom it waited for, and holds nobody up.
+// A client that goes away leaves the queue, says whom it waited for, and holds nobody up.
 func TestClientGoesAway(t *testing.T) {
 	s := newStreet()
 	s.Inside("n", named("a", 1000))

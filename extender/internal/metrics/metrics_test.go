@@ -135,7 +135,7 @@ func TestUnreadableUUID(t *testing.T) {
 	}
 }
 
-// Case 51: a series ends with its object: the node's with the node, a device's with the device even though
+// A series ends with its object: the node's with the node, a device's with the device even though
 // pods still hold it, the namespace's with the quota.
 func TestSeriesEndWithTheirObject(t *testing.T) {
 	book := books()

@@ -53,7 +53,7 @@ func (f *fixture) settle(all map[string]*podrequest.Request, nodes []string) (nu
 	return nudged
 }
 
-// Case 51: of 10,000 pods that wait, a release wakes those that it has room for and no others, each once; a
+// Of 10,000 pods that wait, a release wakes those that it has room for and no others, each once; a
 // thousand releases that have room for nobody wake nobody; and before one that was nudged has answered,
 // nobody else is nudged for its room.
 func TestCrowd(t *testing.T) {

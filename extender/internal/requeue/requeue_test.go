@@ -123,7 +123,7 @@ func TestNudgedWhenThereIsRoom(t *testing.T) {
 	f.want(t) // once: kube-scheduler has it now
 }
 
-// Case 32: the release becomes known after the Filter has read the books and before it has registered its
+// The release becomes known after the Filter has read the books and before it has registered its
 // refusal.
 func TestReleaseDuringFilter(t *testing.T) {
 	f := newFixture("n")
@@ -162,7 +162,7 @@ func TestReleasesDuringOverlappingFilters(t *testing.T) {
 	}
 }
 
-// Case 51: room for one wakes one: by priority, then by how long it has waited.
+// Room for one wakes one: by priority, then by how long it has waited.
 func TestNoStorm(t *testing.T) {
 	f := newFixture("n")
 	f.hold("h", "n", 10000)
