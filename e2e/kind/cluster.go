@@ -90,7 +90,7 @@ func (c *Cluster) Leader(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", fmt.Errorf("Lease %s/%s has no holder", lease.Namespace, lease.Name)
+		return "", fmt.Errorf("no scheduler holds Lease %s/%s", lease.Namespace, lease.Name)
 	}
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_") // host name, which is the pod's, and a random part
 	return pod, nil
