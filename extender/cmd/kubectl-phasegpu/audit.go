@@ -64,7 +64,7 @@ func auditCommand(s session) *cobra.Command {
 		}
 		result := &audit.Report{Books: []audit.Books{}, Notes: []audit.Note{}}
 		for _, e := range books {
-			compared, last, err := audit.Look(ctx, audit.Source{Page: e.page, State: state, Pauses: e.pauses})
+			compared, last, err := audit.Compare(ctx, audit.Source{Read: e.read, List: state, Pauses: e.pauses})
 			if err != nil {
 				set.Fail(input.Source{Object: e.name}, err)
 				continue

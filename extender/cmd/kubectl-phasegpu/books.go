@@ -31,11 +31,11 @@ const (
 type extender struct {
 	name   string
 	leads  bool
-	page   func(context.Context) (*ui.Ledger, error)
-	pauses []time.Duration // between looks
+	read   func(context.Context) (*ui.Ledger, error)
+	pauses []time.Duration // between comparisons
 }
 
-// pauses between looks at live books: six seconds in all, far longer than a working extender lags.
+// pauses between comparisons of live books: six seconds in all, far longer than a working extender lags.
 func pauses() []time.Duration {
 	const ms = time.Millisecond
 	return []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1500 * ms, 3000 * ms}
@@ -71,7 +71,7 @@ func (c *cluster) extenders(ctx context.Context, namespace string) ([]extender, 
 		}
 		found = append(found, extender{
 			name: "Pod " + namespace + "/" + pod.Name, leads: pod.Name == holder, pauses: pauses(),
-			page: func(ctx context.Context) (*ui.Ledger, error) {
+			read: func(ctx context.Context) (*ui.Ledger, error) {
 				body, err := c.client.Pods(namespace).ProxyGet("", pod.Name, extenderPort, ledgerPath, nil).DoRaw(ctx)
 				if err != nil {
 					return nil, fmt.Errorf("its books cannot be read: %w", err)
@@ -106,12 +106,12 @@ func serves(pod *corev1.Pod) bool {
 	})
 }
 
-// fromElsewhere reads books from a URL, anew at each look, or once from a file.
+// fromElsewhere reads books from a URL, anew each time, or once from a file.
 func fromElsewhere(where string, stdin io.Reader) ([]extender, error) {
 	e := extender{name: where}
 	if input.IsURL(where) {
 		e.pauses = pauses()
-		e.page = func(ctx context.Context) (*ui.Ledger, error) {
+		e.read = func(ctx context.Context) (*ui.Ledger, error) {
 			in, err := input.Open(ctx, where, nil)
 			if err != nil {
 				return nil, fmt.Errorf("%w: give the URL of an extender's %s", err, ledgerPath)
@@ -133,7 +133,7 @@ func fromElsewhere(where string, stdin io.Reader) ([]extender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.name, err)
 	}
-	e.page = func(context.Context) (*ui.Ledger, error) { return l, nil }
+	e.read = func(context.Context) (*ui.Ledger, error) { return l, nil }
 	return []extender{e}, nil
 }
 

@@ -142,5 +142,5 @@ func (c *cluster) leading(ctx context.Context, namespace string) (*ui.Ledger, er
 	if err != nil {
 		return nil, err
 	}
-	return extenders[0].page(ctx)
+	return extenders[0].read(ctx)
 }

@@ -174,9 +174,9 @@ func summary(lines []Line) (short []string) {
 // settled compares books with a state that holds still.
 func settled(t *testing.T, s *State, l *ui.Ledger) Books {
 	t.Helper()
-	b, _, err := Look(t.Context(), Source{
-		Page:  func(context.Context) (*ui.Ledger, error) { return l, nil },
-		State: func(context.Context, phase.Release) (*State, error) { return s, nil },
+	b, _, err := Compare(t.Context(), Source{
+		Read: func(context.Context) (*ui.Ledger, error) { return l, nil },
+		List: func(context.Context, phase.Release) (*State, error) { return s, nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -377,8 +377,8 @@ func next[T any](all *[]T) T {
 
 func (s *script) source(pauses int) Source {
 	return Source{
-		Page: func(context.Context) (*ui.Ledger, error) { s.looks++; return next(&s.pages), s.err },
-		State: func(_ context.Context, r phase.Release) (*State, error) {
+		Read: func(context.Context) (*ui.Ledger, error) { s.looks++; return next(&s.pages), s.err },
+		List: func(_ context.Context, r phase.Release) (*State, error) {
 			if r != phase.PerInit {
 				return nil, fmt.Errorf("asked for release %v", r)
 			}
@@ -388,7 +388,7 @@ func (s *script) source(pauses int) Source {
 	}
 }
 
-// A cluster that moves while one looks gives no drift, and drift is seen all the same.
+// A cluster that changes meanwhile gives no drift, and drift is seen all the same.
 func TestMoving(t *testing.T) {
 	before, later := usual(), usual()
 	later.pods = slices.Clone(later.pods)
@@ -440,7 +440,7 @@ func TestMoving(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &script{pages: c.pages, states: c.states}
-			b, _, err := Look(t.Context(), s.source(3))
+			b, _, err := Compare(t.Context(), s.source(3))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -457,11 +457,11 @@ func TestLookFails(t *testing.T) {
 	w := usual()
 	broken := errors.New("broken")
 	s := &script{pages: []*ui.Ledger{w.extender(t, nil)}, states: []*State{w.state()}, err: broken}
-	if _, _, err := Look(t.Context(), s.source(0)); !errors.Is(err, broken) {
+	if _, _, err := Compare(t.Context(), s.source(0)); !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	s = &script{pages: []*ui.Ledger{{}}, states: []*State{w.state()}}
-	if _, _, err := Look(t.Context(), s.source(0)); err == nil {
+	if _, _, err := Compare(t.Context(), s.source(0)); err == nil {
 		t.Error("a page of something else is taken for books")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -470,7 +470,7 @@ func TestLookFails(t *testing.T) {
 	s = &script{pages: []*ui.Ledger{usual().extender(t, nil)}, states: []*State{w.state()}}
 	slow := s.source(0)
 	slow.Pauses = []time.Duration{time.Hour}
-	if _, _, err := Look(ctx, slow); !errors.Is(err, context.Canceled) {
+	if _, _, err := Compare(ctx, slow); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 }

@@ -107,7 +107,7 @@ func (b *books) sum() map[key]part {
 	return sums
 }
 
-// read returns the books of an extender's page as they are. What is assumed for pods that wait for their node
+// read returns the books as an extender served them. What is assumed for pods that wait for their node
 // is not among the pods but apart: it is in no recomputation.
 func read(l *ui.Ledger, s *State) (all, apart *books, assumed []Assumed) {
 	all, apart = newBooks(), newBooks()

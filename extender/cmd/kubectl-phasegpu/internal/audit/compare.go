@@ -117,7 +117,7 @@ func (d *difference) compareLimits(w, g facts, rest int64) {
 const ownSum = "differs from the sum of the books' own pods by %s"
 
 // compareSums compares a line of a device or a namespace with what the books' own pods add up to. Of a device
-// that its node does not list, the page does not say whether it is exclusive.
+// that its node does not list, the extender does not say whether it is exclusive.
 func (d *difference) compareSums(line, own device.Usage) {
 	if d.rest = minus(line.Amount, own.Amount); !d.rest.IsZero() {
 		d.add(ownSum, parts(d.rest, "%+d"))

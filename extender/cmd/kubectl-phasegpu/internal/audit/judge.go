@@ -10,10 +10,10 @@ import (
 	"github.com/phasegpu/phasegpu/extender/cmd/kubectl-phasegpu/internal/report"
 )
 
-// judge says which lines drift of those that something open is about. The page was taken after the one state
-// and before the other: what is the same in both was so when it was taken.
-func judge(before, after *look, o *open) Books {
-	l := after.page
+// judge sorts the lines that are open into drift and unsettled ones. The books were read after the one state and
+// before the other: what is the same in both was so when they were read.
+func judge(before, after *comparison, o *open) Books {
+	l := after.served
 	b := Books{
 		Generation: l.Generation, Seen: l.Seen, Release: l.Release, Compared: counts(after.want, after.got),
 		Drift: []Line{}, Unsettled: []Line{}, Assumed: append([]Assumed{}, after.assumed...),
@@ -41,8 +41,8 @@ func judge(before, after *look, o *open) Books {
 	return b
 }
 
-// line reports a difference; the look after it shows what was about to change.
-func (v *look) line(k key, d *difference, after *look) Line {
+// line reports a difference; the comparison after it shows what was about to change.
+func (v *comparison) line(k key, d *difference, after *comparison) Line {
 	l := Line{Kind: string(k.kind), Differs: d.other}
 	got := v.got.lines[k]
 	amounts := k // the line whose amounts of pods are shown
@@ -89,19 +89,19 @@ func (v *look) line(k key, d *difference, after *look) Line {
 }
 
 // unsettled says why what the books say of a pod may have been right when they said it, "" when it was not.
-func (v *look) unsettled(uid string, after *look) string {
+func (v *comparison) unsettled(uid string, after *comparison) string {
 	switch now, then := v.state.pods[uid], after.state.pods[uid]; {
 	case now.UID != then.UID || now.Version != then.Version:
 		return "it changed while the books were read"
-	case now.Node != "" && now.Version > v.page.Seen:
-		return fmt.Sprintf("it is of version %d, and the books have seen pods up to %d", now.Version, v.page.Seen)
+	case now.Node != "" && now.Version > v.served.Seen:
+		return fmt.Sprintf("it is of version %d, and the books have seen pods up to %d", now.Version, v.served.Seen)
 	default:
 		return ""
 	}
 }
 
 // why says in what books and API server differ about a pod.
-func (v *look) why(uid string) string {
+func (v *comparison) why(uid string) string {
 	g, inBooks := v.got.pods[uid]
 	p, there := v.state.pods[uid]
 	w := v.want.pods[uid]

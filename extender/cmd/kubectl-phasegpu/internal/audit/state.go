@@ -153,7 +153,7 @@ func (s *State) eachLimit(namespace string, f func(key, *ledger.Quota, ledger.Li
 	}
 }
 
-// counts is what a pod's charge counts against a limit. Of a pod that is gone nothing tells whether a quota
+// counts is what a pod's charge counts against a limit. Of a pod that is gone it is not known whether a quota
 // with scopes selects it, so it counts.
 func (s *State) counts(uid string, q *ledger.Quota, l ledger.Limit, charge device.Amount) int64 {
 	switch p, ok := s.pods[uid]; {

@@ -122,7 +122,7 @@ func Count(n int64, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
-// Printer draws on a screen. It remembers the first error, so that a drawing need not look at each.
+// Printer draws on a screen. It remembers the first error, so that a drawing need not check each line.
 type Printer struct {
 	Screen
 	Glyphs
@@ -141,10 +141,14 @@ func (p *Printer) Line(parts ...string) {
 	}
 }
 
-// Bold, Good and Bad style text.
+// Bold emphasizes text.
 func (p *Printer) Bold(text string) string { return p.Paint(Bold, text) }
+
+// Good is for what is fine.
 func (p *Printer) Good(text string) string { return p.Paint(Green, text) }
-func (p *Printer) Bad(text string) string  { return p.Paint(Red, text) }
+
+// Bad is for what is not.
+func (p *Printer) Bad(text string) string { return p.Paint(Red, text) }
 
 // Gauge draws part of a whole as Bar does, in colours.
 func (p *Printer) Gauge(part, whole int64, width int) string {

@@ -93,13 +93,13 @@ func held(holdings []Holding, i int) string {
 }
 
 func (h *Holding) words() string {
-	of := h.UUID
-	if of == "" {
-		of = fmt.Sprintf("%d %s", h.Slots, h.Family)
+	device := h.UUID
+	if device == "" {
+		device = fmt.Sprintf("%d %s", h.Slots, h.Family)
 	}
-	text := of + "  memory known once placed"
+	text := device + "  memory known once placed"
 	if h.MemoryMiB != nil {
-		text = fmt.Sprintf("%s  %d MiB", of, *h.MemoryMiB)
+		text = fmt.Sprintf("%s  %d MiB", device, *h.MemoryMiB)
 	}
 	if h.Cores > 0 {
 		text += fmt.Sprintf(", %d %% cores", h.Cores)

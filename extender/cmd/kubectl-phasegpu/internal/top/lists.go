@@ -158,7 +158,7 @@ func (t *Tally) namespace(name string) []Namespace {
 // pair is a node's books now and then.
 type pair struct{ now, then *ledger.View }
 
-// views returns the nodes with devices or with something to tell, or those of these names, by name.
+// views returns the nodes with devices, charges or a problem, or those of these names, by name.
 func (t *Tally) views(names []string) []pair {
 	var views []pair
 	for _, v := range t.now.Nodes() {

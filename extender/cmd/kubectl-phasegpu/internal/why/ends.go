@@ -147,14 +147,14 @@ func (e *Event) words() string {
 }
 
 func (r *Release) words() string {
-	of := r.UUID
+	from := r.UUID
 	switch {
 	case r.Resource != "":
 		return fmt.Sprintf("%d of %s", r.Slots, r.Resource)
 	case r.Quota != "":
-		of = "quota " + r.Quota
+		from = "quota " + r.Quota
 	}
-	return r.Freed() + " of " + of
+	return r.Freed() + " of " + from
 }
 
 // charges returns, by family, the least that a namespace is charged for a pod.

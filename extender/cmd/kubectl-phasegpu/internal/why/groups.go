@@ -47,12 +47,12 @@ func (q *query) groups(refusals []fit.Refusal) []Group {
 	}
 	for i := range groups {
 		g := &groups[i]
-		of := byReason[g.Reason]
-		slices.SortStableFunc(of, func(x, y fit.Refusal) int { return cmp.Compare(missing(&x), missing(&y)) })
-		for k := range of {
-			g.Nodes = append(g.Nodes, of[k].Node)
+		same := byReason[g.Reason]
+		slices.SortStableFunc(same, func(x, y fit.Refusal) int { return cmp.Compare(missing(&x), missing(&y)) })
+		for k := range same {
+			g.Nodes = append(g.Nodes, same[k].Node)
 			if k < q.Details {
-				g.Nearest = append(g.Nearest, q.answer(&of[k]))
+				g.Nearest = append(g.Nearest, q.answer(&same[k]))
 			}
 		}
 	}

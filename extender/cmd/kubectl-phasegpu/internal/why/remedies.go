@@ -18,7 +18,7 @@ import (
 
 // Remedy is something that would make the pod fit, or one of several that have to come together: see the kind.
 type Remedy struct {
-	// Kind is end (init containers end, nobody need do anything), delete (pods end), ask (for less), selector,
+	// Kind is end (of init containers, by themselves), delete (pods end), ask (for less), selector,
 	// open (a node or a device takes pods again): any one of these makes room on a node. Of quota and quotaEnd one
 	// is needed for each quota that is exceeded.
 	Kind   string   `json:"kind"`
@@ -111,7 +111,7 @@ func (q *query) less() []Remedy {
 		ceiling := int64(0)
 		for i := range q.request.Placement.Requests {
 			if r := &q.request.Placement.Requests[i]; r.Devices > 0 {
-				ceiling = max(ceiling, kind.of(r))
+				ceiling = max(ceiling, kind.get(r))
 			}
 		}
 		limit, nodes := q.most(ceiling, kind)
@@ -120,14 +120,14 @@ func (q *query) less() []Remedy {
 		}
 		var who []string
 		for i, r := range q.request.Placement.Requests {
-			if r.Devices > 0 && kind.of(&r) > limit {
+			if r.Devices > 0 && kind.get(&r) > limit {
 				who = append(who, fmt.Sprintf("%s (now %s)", q.container(i), kind.words(&r)))
 			}
 		}
 		r := remedy("ask", "ask for at most %s in %s: it then fits on %s",
 			kind.amount(limit), render.And(who), strings.Join(nodes, ", "))
 		r.Nodes = nodes
-		kind.tell(&r, limit)
+		kind.record(&r, limit)
 		return []Remedy{r}
 	}
 	return nil
@@ -140,7 +140,7 @@ func (q *query) most(ceiling int64, kind capped) (int64, []string) {
 		smaller := *q.request.Placement
 		smaller.Requests = slices.Clone(q.request.Placement.Requests)
 		for i := range smaller.Requests {
-			if r := &smaller.Requests[i]; r.Devices > 0 && kind.of(r) > limit {
+			if r := &smaller.Requests[i]; r.Devices > 0 && kind.get(r) > limit {
 				kind.limit(r, limit)
 			}
 		}
@@ -224,9 +224,9 @@ func (q *query) exceeds(asked *placement.Pod) bool {
 
 // capped is a dimension of requests that is capped.
 type capped interface {
-	of(*device.Request) int64
+	get(*device.Request) int64
 	limit(r *device.Request, at int64)
-	tell(r *Remedy, limit int64)
+	record(r *Remedy, limit int64)
 	amount(int64) string
 	words(*device.Request) string
 }
@@ -234,7 +234,7 @@ type capped interface {
 // memory caps memory, per device. A percentage, or a whole card, is what it comes to on the largest device.
 type memory struct{ q *query }
 
-func (m memory) of(r *device.Request) int64 {
+func (m memory) get(r *device.Request) int64 {
 	if r.MemoryMiB > 0 && r.MemoryPercent == 0 {
 		return r.MemoryMiB
 	}
@@ -250,7 +250,7 @@ func (m memory) of(r *device.Request) int64 {
 }
 
 func (memory) limit(r *device.Request, at int64) { r.MemoryMiB, r.MemoryPercent = at, 0 }
-func (memory) tell(r *Remedy, limit int64)       { r.MemoryMiB = limit }
+func (memory) record(r *Remedy, limit int64)     { r.MemoryMiB = limit }
 func (memory) amount(n int64) string             { return fmt.Sprintf("%d MiB per device", n) }
 func (memory) words(r *device.Request) string {
 	switch {
@@ -265,9 +265,9 @@ func (memory) words(r *device.Request) string {
 // cores caps compute, percent of each device.
 type cores struct{}
 
-func (cores) of(r *device.Request) int64        { return r.Cores }
+func (cores) get(r *device.Request) int64       { return r.Cores }
 func (cores) limit(r *device.Request, at int64) { r.Cores = at }
-func (cores) tell(r *Remedy, limit int64)       { r.Cores = limit }
+func (cores) record(r *Remedy, limit int64)     { r.Cores = limit }
 func (cores) amount(n int64) string             { return fmt.Sprintf("%d %% of each device's cores", n) }
 func (cores) words(r *device.Request) string    { return fmt.Sprintf("%d %%", r.Cores) }
 

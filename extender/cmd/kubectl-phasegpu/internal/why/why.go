@@ -42,7 +42,7 @@ type Report struct {
 	Pod *explain.Explanation `json:"pod"`
 	// Hindrances are about the pod itself: each has to be removed, whatever room there is.
 	Hindrances []Hindrance `json:"hindrances"`
-	// Quotas are the limits of its namespace that it exceeds: each has to be kept.
+	// Quotas are the limits of its namespace that it exceeds: each has to be met.
 	Quotas []Shortage `json:"quotas"`
 	// Fits lists the nodes on which it fits now, best first; quotas and hindrances are apart.
 	Fits []string `json:"fits"`

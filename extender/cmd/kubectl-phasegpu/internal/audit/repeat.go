@@ -10,39 +10,39 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/ui"
 )
 
-// Source is where Look reads.
+// Source is where Compare reads.
 type Source struct {
-	// Page takes an extender's books.
-	Page func(context.Context) (*ui.Ledger, error)
-	// State lists what the API server has, the pods as of one moment.
-	State func(context.Context, phase.Release) (*State, error)
-	// Pauses are between looks: while anything differs there is one look more than there are pauses.
+	// Read reads an extender's books.
+	Read func(context.Context) (*ui.Ledger, error)
+	// List lists what the API server has, the pods as of one moment.
+	List func(context.Context, phase.Release) (*State, error)
+	// Pauses are between comparisons: while anything differs there is one more than there are pauses.
 	Pauses []time.Duration
 }
 
-// look is an extender's page beside a state.
-type look struct {
-	page      *ui.Ledger
+// comparison is of an extender's books with a state.
+type comparison struct {
+	served    *ui.Ledger
 	state     *State
 	want, got *books
 	assumed   []Assumed
 	differs   differences
 }
 
-func compared(s *State, l *ui.Ledger) *look {
+func compared(s *State, l *ui.Ledger) *comparison {
 	got, apart, assumed := read(l, s)
 	want := s.books()
-	return &look{l, s, want, got, assumed, differ(want, got, apart)}
+	return &comparison{l, s, want, got, assumed, differ(want, got, apart)}
 }
 
-// open is what was found to differ each time so far: pods, and lines for what no pod explains.
+// open is what differed each time so far: pods, and lines for what no pod explains.
 type open struct {
 	pods  map[string]bool
 	lines map[key]bool
 }
 
-// stay drops what a look finds equal.
-func (o *open) stay(l *look) {
+// keep drops what a comparison finds equal.
+func (o *open) keep(l *comparison) {
 	maps.DeleteFunc(o.pods, func(uid string, _ bool) bool { return !l.differs.pods[uid] })
 	maps.DeleteFunc(o.lines, func(k key, _ bool) bool {
 		return l.differs.lines[k] == nil || len(l.differs.lines[k].other) == 0
@@ -51,9 +51,9 @@ func (o *open) stay(l *look) {
 
 func (o *open) empty() bool { return len(o.pods)+len(o.lines) == 0 }
 
-// Look compares the books of one extender. It also returns the state that it compared them with last.
-func Look(ctx context.Context, src Source) (Books, *State, error) {
-	l, err := src.Page(ctx)
+// Compare compares the books of one extender. It also returns the state that it compared them with last.
+func Compare(ctx context.Context, src Source) (Books, *State, error) {
+	l, err := src.Read(ctx)
 	if err != nil {
 		return Books{}, nil, err
 	}
@@ -73,8 +73,8 @@ func Look(ctx context.Context, src Source) (Books, *State, error) {
 		if before, after, err = src.between(ctx, l); err != nil {
 			return Books{}, nil, err
 		}
-		o.stay(before)
-		o.stay(after)
+		o.keep(before)
+		o.keep(after)
 		if i == len(src.Pauses) {
 			break
 		}
@@ -87,13 +87,13 @@ func Look(ctx context.Context, src Source) (Books, *State, error) {
 	return judge(before, after, &o), after.state, nil
 }
 
-// between takes a page between two lists.
-func (src *Source) between(ctx context.Context, last *ui.Ledger) (before, after *look, err error) {
+// between reads the books between two lists.
+func (src *Source) between(ctx context.Context, last *ui.Ledger) (before, after *comparison, err error) {
 	first, err := src.list(ctx, last)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := src.Page(ctx)
+	l, err := src.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,5 +110,5 @@ func (src *Source) list(ctx context.Context, l *ui.Ledger) (*State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this is no /debug/ledger of an extender of this version: %w", err)
 	}
-	return src.State(ctx, release)
+	return src.List(ctx, release)
 }
