@@ -153,7 +153,7 @@ func (f *Filter) rate(ctx context.Context, r *podrequest.Request, names []string
 		}
 		return refusals, scores, nil
 	}
-	shut, ahead, own := f.Gate.Refusals(), f.Nominated.Before(r), f.Book.Pod(r.UID)
+	shut, ahead, own := f.Gate.Refusals(), f.Nominated.Ahead(r), f.Book.Pod(r.UID)
 	err := each(ctx, len(names), func(s *placement.Scratch, i int) {
 		v := f.Book.Node(names[i])
 		if own != nil && own.Node == names[i] {

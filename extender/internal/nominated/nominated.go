@@ -137,33 +137,33 @@ func (s *Set) Has(uid string) bool {
 	return s.pods[uid] != nil
 }
 
-// Before returns the claims of the nominated pods ahead of a pod.
-func (s *Set) Before(p *podrequest.Request) Claims { return s.From(p.Priority).Before(p) }
+// Ahead returns the nominated pods ahead of a pod.
+func (s *Set) Ahead(r *podrequest.Request) Ahead { return s.From(r.Priority).Of(r) }
 
-// From returns the claims of all nominated pods of a priority or a higher one.
-func (s *Set) From(priority int32) Claims {
+// From returns all nominated pods of a priority or a higher one.
+func (s *Set) From(priority int32) Ahead {
 	if s == nil {
-		return Claims{}
+		return Ahead{}
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var c Claims
+	var a Ahead
 	for uid, q := range s.pods {
 		if q.Priority < priority || s.book.Pod(uid) != nil {
 			continue
 		}
-		if c.pods == nil {
-			c.pods = map[string][]*podrequest.Request{}
+		if a.pods == nil {
+			a.pods = map[string][]*podrequest.Request{}
 		}
-		c.pods[q.Nominated] = append(c.pods[q.Nominated], q)
+		a.pods[q.Nominated] = append(a.pods[q.Nominated], q)
 	}
-	for _, pods := range c.pods {
-		slices.SortFunc(pods, func(a, b *podrequest.Request) int {
-			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.UID, b.UID))
+	for _, pods := range a.pods {
+		slices.SortFunc(pods, func(x, y *podrequest.Request) int {
+			return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.UID, y.UID))
 		})
 	}
 	for uid := range s.ending {
-		c.ending = append(c.ending, uid)
+		a.ending = append(a.ending, uid)
 	}
-	return c
+	return a
 }

@@ -55,7 +55,7 @@ type freedLater chan string
 func (f freedLater) NodeFreed(node string) { f <- node }
 
 // What is left of a card of 24576 MiB for a pod p of priority 100.
-func TestClaims(t *testing.T) {
+func TestAhead(t *testing.T) {
 	for _, test := range []struct {
 		name      string
 		nominated []*corev1.Pod
@@ -104,7 +104,7 @@ func TestClaims(t *testing.T) {
 			var scratch placement.Scratch
 			fits := func(mib int64) bool {
 				p := parse(t, pod("p", 100, test.own, 1, mib))
-				_, refusal := nodefit.Fit(&scratch, p, s.Before(p).View(&scratch, book.Node("n")), "", nil)
+				_, refusal := nodefit.Fit(&scratch, p, s.Ahead(p).View(&scratch, book.Node("n")), "", nil)
 				return !refusal.Refused()
 			}
 			if test.left > 0 && !fits(test.left) || fits(max(test.left, 0)+1) {
@@ -114,17 +114,17 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// There are no claims without a set, on an unknown node, and on a device that is gone.
-func TestNoClaims(t *testing.T) {
+// No pod is ahead without a set, on an unknown node, and on a device that is gone.
+func TestNoneAhead(t *testing.T) {
 	p := parse(t, pod("p", 100, "", 1, 1))
 	var none *Set
 	v := &ledger.View{Name: "n", Known: true}
-	if none.Before(p).View(&placement.Scratch{}, v) != v {
+	if none.Ahead(p).View(&placement.Scratch{}, v) != v {
 		t.Error("without a set, another view")
 	}
 	s := New(podrequest.Defaults{}, books{}, nil)
 	s.Observe(pod("q", 200, "unknown", 1, 1))
-	if s.Before(p).View(&placement.Scratch{}, nil) != nil {
+	if s.Ahead(p).View(&placement.Scratch{}, nil) != nil {
 		t.Error("of an unknown node, a view")
 	}
 	entry := &ledger.Entry{Reserved: phase.Reservation{Devices: []phase.Holding{{UUID: "gone"}}}}
@@ -141,7 +141,7 @@ func TestNominatedSinceItWasRead(t *testing.T) {
 	}
 	for uid, want := range map[string]int{"a": 0, "b": 1} {
 		p := parse(t, pod(uid, 100, "", 1, 1))
-		if got := len(s.Before(p).On("n")); got != want || !s.Has(uid) {
+		if got := len(s.Ahead(p).On("n")); got != want || !s.Has(uid) {
 			t.Errorf("%d come before %s, want %d; it is nominated: %t", got, uid, want, s.Has(uid))
 		}
 	}
@@ -214,8 +214,8 @@ func TestRun(t *testing.T) {
 	<-watching
 	await.Until(t, "the nominated pod is known", s.Synced)
 	p := parse(t, pod("p", 100, "", 1, 1))
-	if got := fmt.Sprint(len(s.Before(p).On("n"))); got != "1" {
-		t.Errorf("%s claims", got)
+	if got := fmt.Sprint(len(s.Ahead(p).On("n"))); got != "1" {
+		t.Errorf("%s ahead", got)
 	}
 	if err := client.CoreV1().Pods("ns").Delete(ctx, "q", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func (p *Preempt) Preempt(
 	}
 	result := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
 	var scratch placement.Scratch
-	shut, ahead := p.Gate.Refusals(), p.Nominated.Before(r)
+	shut, ahead := p.Gate.Refusals(), p.Nominated.Ahead(r)
 	for node, given := range victims {
 		if len(given.Pods) == 0 {
 			continue

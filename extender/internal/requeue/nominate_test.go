@@ -30,7 +30,7 @@ func read(t *testing.T, pod *corev1.Pod) *podrequest.Request {
 func (f *fixture) filter(t *testing.T, p *podrequest.Request, node string) bool {
 	t.Helper()
 	mark := f.FilterStarts()
-	if fits(p, f.kept.Before(p).View(&placement.Scratch{}, f.book.Node(node))) {
+	if fits(p, f.kept.Ahead(p).View(&placement.Scratch{}, f.book.Node(node))) {
 		f.FilterEnds(mark, p, nil)
 		return true
 	}

@@ -25,9 +25,9 @@ type pass struct {
 	scratch   placement.Scratch
 	tries     int
 
-	nodes  map[string]*ledger.View    // with what the pods placed in this pass reserve
-	room   map[string]int             // of gates, by node
-	ahead  map[int32]nominated.Claims // by priority
+	nodes  map[string]*ledger.View   // with what the pods placed in this pass reserve
+	room   map[string]int            // of gates, by node
+	ahead  map[int32]nominated.Ahead // by priority
 	groups map[group]*findings
 
 	placed    int // pods in this pass
@@ -61,7 +61,7 @@ type findings struct {
 func (q *Queue) pass(gates Gates, queued Nominated, nudges Nudges) (tries int) {
 	p := pass{
 		Queue: q, gates: gates, nominated: queued,
-		nodes: map[string]*ledger.View{}, room: map[string]int{}, ahead: map[int32]nominated.Claims{},
+		nodes: map[string]*ledger.View{}, room: map[string]int{}, ahead: map[int32]nominated.Ahead{},
 		groups: map[group]*findings{}, charged: map[scope]map[string]ledger.Charge{}, overQuota: map[string]bool{},
 	}
 	q.mu.Lock()
@@ -186,8 +186,8 @@ func (p *pass) place(r *podrequest.Request, node string) bool {
 	}
 	// What nominated pods reserve is computed from the ledger alone, as in Filter. One that was nudged counts twice until
 	// it is bound.
-	claims := p.aheadOf(r).Of(&p.scratch, p.book.Node(node))
-	if _, refusal := nodefit.Fit(&p.scratch, r, v.With(claims...), gate, p); refusal.Refused() {
+	kept := p.aheadOf(r).Entries(&p.scratch, p.book.Node(node))
+	if _, refusal := nodefit.Fit(&p.scratch, r, v.With(kept...), gate, p); refusal.Refused() {
 		return false
 	}
 	reserved, err := r.Placement.Classes.Reserved(p.scratch.Allocation(), 0)
@@ -212,13 +212,13 @@ func (p *pass) place(r *podrequest.Request, node string) bool {
 }
 
 // aheadOf returns the nominated pods ahead of a pod.
-func (p *pass) aheadOf(r *podrequest.Request) nominated.Claims {
+func (p *pass) aheadOf(r *podrequest.Request) nominated.Ahead {
 	ahead, known := p.ahead[r.Priority]
 	if !known {
 		ahead = p.nominated.From(r.Priority)
 		p.ahead[r.Priority] = ahead
 	}
-	return ahead.Before(r)
+	return ahead.Of(r)
 }
 
 // CheckQuota implements nodefit.Quotas: it adds what the pods placed in this pass are charged in the same scope.

@@ -54,7 +54,7 @@ type Gates interface {
 // Nominated are the pods that kube-scheduler has nominated (package nominated).
 type Nominated interface {
 	Has(uid string) bool
-	From(priority int32) nominated.Claims
+	From(priority int32) nominated.Ahead
 }
 
 // Nudges has kube-scheduler try a pod again. It must not block.

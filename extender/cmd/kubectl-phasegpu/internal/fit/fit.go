@@ -134,7 +134,7 @@ func (c *Cluster) Place(pod *corev1.Pod) (*Placement, error) {
 // Ask returns the nodes on which a pod fits, best first, and the refusals of the others in the order of the nodes. It
 // looks at no quota and books nothing.
 func (c *Cluster) Ask(pod *corev1.Pod, request *podrequest.Request) (fits []string, refusals []Refusal) {
-	c.kept.ahead(request)
+	c.kept.face(request)
 	scores := map[string]float64{}
 	for _, node := range c.nodes {
 		score, refused := c.fit(node, pod, request)

@@ -14,7 +14,7 @@ import (
 type kept struct {
 	set     *nominated.Set
 	pods    map[string]*corev1.Pod // by UID: nominated, and without a node
-	before  nominated.Claims       // of those who come before the pod that was asked about last
+	ahead   nominated.Ahead        // of the pod that was asked about last
 	views   map[string]view        // by node: as it is for that pod
 	scratch placement.Scratch
 }
@@ -44,10 +44,10 @@ func (k *kept) placed(pod *corev1.Pod, node string) {
 	k.set.Observe(&bound)
 }
 
-// ahead has views be as they are for a pod.
-func (k *kept) ahead(r *podrequest.Request) { k.before, k.views = k.set.Before(r), map[string]view{} }
+// face has views be as they are for a pod.
+func (k *kept) face(r *podrequest.Request) { k.ahead, k.views = k.set.Ahead(r), map[string]view{} }
 
-// view returns a node of the book as it is for the pod: who has room kept there is an entry, too.
+// view returns a node of the book as it is for the pod: pods for which room is kept there are entries, too.
 func (k *kept) view(v *ledger.View) *ledger.View {
 	if v == nil {
 		return nil
@@ -55,11 +55,7 @@ func (k *kept) view(v *ledger.View) *ledger.View {
 	if known := k.views[v.Name]; known.book == v {
 		return known.pod
 	}
-	claims := k.before.Of(&k.scratch, v)
-	if len(claims) == 0 {
-		return v
-	}
-	with := v.With(claims...)
+	with := k.ahead.View(&k.scratch, v)
 	k.views[v.Name] = view{v, with}
 	return with
 }

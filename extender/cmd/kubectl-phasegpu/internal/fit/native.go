@@ -47,7 +47,7 @@ func (c *Cluster) lacks(node *corev1.Node, pod *corev1.Pod, gone ...*corev1.Pod)
 			continue
 		}
 		held := c.held[node.Name][name]
-		for _, p := range c.kept.before.On(node.Name) {
+		for _, p := range c.kept.ahead.On(node.Name) {
 			held += peakOf(c.kept.pods[p.UID], name)
 		}
 		for _, g := range gone {

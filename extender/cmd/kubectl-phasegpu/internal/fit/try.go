@@ -11,7 +11,6 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/core/placement"
 	"github.com/phasegpu/phasegpu/extender/internal/nodefit"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
@@ -31,62 +30,52 @@ type Trial struct {
 
 // Try reports whether the pod of a trial fits on a node.
 func (c *Cluster) Try(node *corev1.Node, t Trial) bool {
-	view := c.View(node.Name)
-	if view.Unreadable != "" || !t.AnyNode && unschedulable(node, t.Pod) != "" {
+	if !t.AnyNode && unschedulable(node, t.Pod) != "" {
 		return false
 	}
-	n := view.Placement()
-	if t.Device != nil {
-		n.Devices = slices.Clone(n.Devices)
-		for i := range n.Devices {
-			t.Device(&n.Devices[i])
-		}
-	}
+	view := c.View(node.Name)
 	var gone []*corev1.Pod
 	if t.First != nil {
-		var then *ledger.View
-		then, gone = c.then(view, t.First)
-		if len(c.kept.before.On(node.Name)) > 0 {
-			then = c.thenKept(view, t.First)
+		view, gone = c.then(view, t.First)
+	}
+	if t.Device != nil {
+		changed := *view
+		changed.Devices = slices.Clone(view.Devices)
+		for i := range changed.Devices {
+			t.Device(&changed.Devices[i])
 		}
-		n.Held = then.Held
+		view = &changed
 	}
-	if _, reason := c.scratch.Fit(n, t.Request.Placement); reason != placement.Fits {
-		return false
-	}
-	return c.lacks(node, t.Pod, gone...) == nil
+	_, refusal := nodefit.Fit(&c.scratch, t.Request, view, "", nil)
+	return !refusal.Refused() && c.lacks(node, t.Pod, gone...) == nil
 }
 
 // then returns a node as it is when each of its pods holds its phases from first on, and the pods that are gone then.
 func (c *Cluster) then(view *ledger.View, first func(*ledger.Entry) int) (then *ledger.View, gone []*corev1.Pod) {
-	var changed []*ledger.Entry
+	var ended []string // pods without a node, for which room was kept
 	for _, e := range view.Pods {
-		from := first(e)
-		if pod := c.Pod(e); pod != nil && from == phase.None {
-			gone = append(gone, pod)
-		}
-		if from == e.First {
+		if first(e) != phase.None {
 			continue
 		}
-		later := *e
-		later.First = from
-		later.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
-		changed = append(changed, &later)
-	}
-	return view.With(changed...), gone
-}
-
-// thenKept is then on a node to which pods were nominated: when others hold less there, they may have other devices
-// kept, or find room again.
-func (c *Cluster) thenKept(view *ledger.View, first func(*ledger.Entry) int) *ledger.View {
-	then, _ := c.then(c.book.Node(view.Name), first)
-	var ended []string // of those who were nominated
-	for _, e := range view.Pods {
-		if c.Kept(e) && first(e) == phase.None {
+		if pod := c.Pod(e); pod != nil {
+			gone = append(gone, pod)
+		}
+		if c.Kept(e) {
 			ended = append(ended, e.UID)
 		}
 	}
-	return then.With(c.kept.before.Without(ended...).Of(&c.kept.scratch, then)...)
+	book := c.book.Node(view.Name)
+	var changed []*ledger.Entry
+	for _, e := range book.Pods {
+		if from := first(e); from != e.First {
+			later := *e
+			later.First = from
+			later.Reserved, _ = e.Classes.Reserved(e.Allocation, from) // no error, else e would have a problem
+			changed = append(changed, &later)
+		}
+	}
+	// Where others hold less, the pods for which room is kept may have other devices, or find room again.
+	return c.kept.ahead.Without(ended...).View(&c.kept.scratch, book.With(changed...)), gone
 }
 
 // Parse parses what a pod asks for, with the cluster's defaults.
