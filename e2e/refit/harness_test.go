@@ -20,9 +20,10 @@ import (
 	"github.com/phasegpu/phasegpu/e2e/nodesim"
 	"github.com/phasegpu/phasegpu/e2e/stack"
 	"github.com/phasegpu/phasegpu/gen/refit"
+	rt "github.com/phasegpu/phasegpu/gen/refit/refittest"
 )
 
-const record = "hami.io/vgpu-devices-allocated"
+const record = rt.Record
 
 // site is a stack with the refit service and a client of it.
 type site struct {
@@ -56,7 +57,8 @@ func newSite(t *testing.T) *site {
 func (s *site) node(t *testing.T, name string) string {
 	t.Helper()
 	devices := nodesim.GPUs(name, 2, 40960)
-	must(t, s.Sim.AddNode(t.Context(), nodesim.Node{Name: name, Labels: map[string]string{"site": name}, Devices: devices}))
+	must(t, s.Sim.AddNode(t.Context(), nodesim.Node{Name: name, Labels: map[string]string{"site": name},
+		Devices: devices}))
 	must(t, s.AwaitNode(t.Context(), name, devices))
 	return s.token(t, s.plugin(t, name), refit.Audience)
 }
@@ -87,24 +89,25 @@ func (s *site) token(t *testing.T, pod *corev1.Pod, audience string) string {
 	})
 }
 
-func (s *site) issue(t *testing.T, namespace, account, audience string, bound *authenticationv1.BoundObjectReference) string {
+func (s *site) issue(t *testing.T, namespace, account, audience string,
+	bound *authenticationv1.BoundObjectReference) string {
 	t.Helper()
-	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: new(int64(3600)), BoundObjectRef: bound},
-	}, metav1.CreateOptions{})
+	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account,
+		&authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}, ExpirationSeconds: new(int64(3600)),
+				BoundObjectRef: bound},
+		}, metav1.CreateOptions{})
 	must(t, err)
 	return answer.Status.Token
 }
 
-// answer is either kind of answer, and its status.
-type answer struct {
-	Status          int `json:"-"`
-	Devices         []string
-	Moved           bool
-	Reason, Message string
+// response is a response and its HTTP status.
+type response struct {
+	status int
+	refit.Response
 }
 
-func (s *site) ask(ctx context.Context, token string, q *refit.Request) (a answer, err error) {
+func (s *site) ask(ctx context.Context, token string, q *refit.Request) (a response, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return a, err
@@ -114,41 +117,40 @@ func (s *site) ask(ctx context.Context, token string, q *refit.Request) (a answe
 		return a, err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	response, err := s.client.Do(r)
+	answer, err := s.client.Do(r)
 	if err != nil {
 		return a, err
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, json.Unmarshal(text, &a)); err != nil {
-		return a, fmt.Errorf("%s: %s: %w", response.Status, text, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	a.status = answer.StatusCode
+	if err = errors.Join(err, json.Unmarshal(text, &a.Response)); err != nil {
+		return a, fmt.Errorf("%s: %s: %w", answer.Status, text, err)
 	}
-	a.Status = response.StatusCode
 	return a, nil
 }
 
-// wants asks and expects a reason, "" for a move. Where a busy machine needs more than the service's 2 s, it asks
-// again.
-func (s *site) wants(t *testing.T, what, token string, q *refit.Request, reasons ...refit.Reason) (a answer) {
+// wants sends a request and expects a reason, "" for an answer. On a busy machine the service may need more than its 2
+// s; then it sends the request again.
+func (s *site) wants(t *testing.T, what, token string, q *refit.Request, reasons ...refit.Reason) (a response) {
 	t.Helper()
 	must(t, stack.Eventually(t.Context(), what+" is answered in time", func(ctx context.Context) (err error) {
-		if a, err = s.ask(ctx, token, q); err == nil && refit.Reason(a.Reason) == refit.TooLate {
-			err = errors.New(a.Message)
+		if a, err = s.ask(ctx, token, q); err == nil && rt.Reason(a.Refusal) == refit.TooLate {
+			err = a.Refusal
 		}
 		return err
 	}))
-	if !slices.Contains(reasons, refit.Reason(a.Reason)) || (a.Status == http.StatusOK) != (a.Reason == "") {
-		t.Errorf("%s: %+v, want %q", what, a, reasons)
+	if got := rt.Reason(a.Refusal); !slices.Contains(reasons, got) || (a.status == http.StatusOK) != (got == "") {
+		t.Errorf("%s: status %d, %v, want %q", what, a.status, a.Refusal, reasons)
 	}
 	return a
 }
 
-// question asks for a pod's container to hold only the allowed devices.
-func question(pod *corev1.Pod, name string, position int, allowed ...string) *refit.Request {
-	return &refit.Request{
-		Pod:  refit.Pod{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
-		Node: pod.Spec.NodeName, Container: refit.Container{Name: name, Position: position}, Family: "NVIDIA", Allowed: allowed,
-	}
+// question asks that a pod's container hold only the allowed devices.
+func question(pod *corev1.Pod, position int, allowed ...string) *refit.Request {
+	q := rt.Request(pod, position, allowed...)
+	q.Node = pod.Spec.NodeName
+	return q
 }
 
 // inGate creates a pod and returns it bound to a node whose kubelet does nothing for now.
