@@ -39,9 +39,7 @@ type running struct {
 func start(t *testing.T, flags ...string) *running {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "plugin") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &running{dir: dir, file: filepath.Join(t.TempDir(), "node.json")}
 	p.declare(t, `{"cards":[{"uuid":"GPU-0","memoryMiB":24576,"numa":0},{"uuid":"GPU-1","memoryMiB":24576,"numa":1}]}`)
 	p.Clientset = fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
@@ -53,13 +51,9 @@ func start(t *testing.T, flags ...string) *running {
 	})
 	o, err := parse(append([]string{"--node=n1", "--kubelet-dir=" + dir, "--inventory-file=" + p.file,
 		"--drift-every=10ms"}, flags...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.url = "http://" + listener.Addr().String()
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -81,12 +75,8 @@ func start(t *testing.T, flags ...string) *running {
 // declare writes the inventory file.
 func (p *running) declare(t *testing.T, text string) {
 	t.Helper()
-	if err := os.WriteFile(p.file+".new", []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(p.file+".new", p.file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(p.file+".new", []byte(text), 0o644))
+	must(t, os.Rename(p.file+".new", p.file))
 }
 
 // get returns the answer to a request, "" for none.
@@ -120,9 +110,7 @@ func TestServe(t *testing.T) {
 			"503 not ready: not registered with kubelet")
 	})
 	k, err := fakekubelet.New(p.dir, "nvidia.com/gpu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer k.Stop()
 	await.Until(t, "the list", func() bool { return len(k.Devices()) == 4 })
 	await.Until(t, "readiness", func() bool { return strings.HasPrefix(p.get("/readyz"), "200") })
@@ -134,18 +122,14 @@ func TestServe(t *testing.T) {
 	if _, err := p.CoreV1().Pods("team").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Admit(t.Context(), pod, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, k.Admit(t.Context(), pod, nil))
 	if err := k.StartContainer(t.Context(), "u", "app"); err != nil {
 		t.Error(err)
 	}
 	if got := k.Held("u", "app").Answer.Envs["NVIDIA_VISIBLE_DEVICES"]; got != "GPU-1" {
 		t.Errorf("the container sees %q, want GPU-1", got)
 	}
-	if err := p.CoreV1().Pods("team").Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.CoreV1().Pods("team").Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	await.Until(t, "drift", func() bool {
 		return strings.Contains(p.get("/metrics"),
 			`drift_containers{kind="gone"} 1`)
@@ -193,9 +177,7 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 	p := start(t, "--isolation=none")
 	offered := func() bool { return strings.Contains(p.annotation(), `"health":true`) }
 	k, err := fakekubelet.New(p.dir, "nvidia.com/gpu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	await.Until(t, "devices are offered", offered)
 	k.Stop()
 	await.Until(t, "devices are withdrawn with kubelet", func() bool { return !offered() })
@@ -209,9 +191,7 @@ func TestOffersWhatKubeletAllocates(t *testing.T) {
 	})
 
 	pod, err := p.CoreV1().Pods("team").Create(t.Context(), placed(), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.end()
 	await.Until(t, "devices are withdrawn with the plugin", func() bool { return !offered() })
 	if err := k.Admit(t.Context(), pod, nil); err != nil {
@@ -247,13 +227,9 @@ func TestReadsTwice(t *testing.T) {
 
 func TestRefusesToServeUnprotected(t *testing.T) {
 	o, err := parse([]string{"--node=n1", "--hami-core-dir=" + t.TempDir()}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := serve(t.Context(), o, fake.NewClientset(), listener, zap.NewNop()); err == nil ||
 		!strings.Contains(err.Error(), "libvgpu.so") {
 		t.Errorf("error %v, want one about the missing library", err)
@@ -263,9 +239,7 @@ func TestRefusesToServeUnprotected(t *testing.T) {
 func TestParse(t *testing.T) {
 	t.Setenv("NODE_NAME", "from-environment")
 	o, err := parse([]string{"--isolation=mps", "--ignored-xids=13, 31,"}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if o.node != "from-environment" || o.shape.Mode.String() != "mps" ||
 		!slices.Equal(o.ignoredXIDs, []uint64{13, 31}) || o.shape.Replicas != 10 {
 		t.Errorf("options %+v", o)
@@ -279,5 +253,12 @@ func TestParse(t *testing.T) {
 		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s was accepted", bad)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

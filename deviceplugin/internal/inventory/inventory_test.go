@@ -94,23 +94,13 @@ func TestWatchFileFollowsAConfigMap(t *testing.T) {
 	dir := t.TempDir()
 	project := func(version, text string) {
 		t.Helper()
-		if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, version, "node.json"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, version), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, version, "node.json"), []byte(text), 0o644))
+		must(t, os.Symlink(version, filepath.Join(dir, "..data_tmp")))
+		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	project("..1", `{"cards":[{"uuid":"a","memoryMiB":1}]}`)
-	if err := os.Symlink("..data/node.json", filepath.Join(dir, "node.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("..data/node.json", filepath.Join(dir, "node.json")))
 	ctx, end := context.WithCancel(context.Background())
 	read, failed, done := make(chan []Card, 100), make(chan error, 100), make(chan error, 1)
 	go func() {

@@ -45,14 +45,10 @@ func TestPublish(t *testing.T) {
 	set := func(cards ...Card) string {
 		t.Helper()
 		devices, err := Shape{Replicas: 2, MemoryScaling: 1}.Devices(cards)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		current.Set(devices)
 		text, err := wire.EncodeInventory(devices)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	}
 	annotated := func(want string) {
@@ -94,9 +90,7 @@ func TestPublish(t *testing.T) {
 	}
 
 	// Deleted and registered again.
-	if err := client.CoreV1().Nodes().Delete(ctx, "n1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, client.CoreV1().Nodes().Delete(ctx, "n1", metav1.DeleteOptions{}))
 	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "2"}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -140,17 +134,11 @@ func TestWithdraw(t *testing.T) {
 		t.Errorf("error %v, requests %v: nothing is known that could be withdrawn", err, client.Actions())
 	}
 	devices, err := Shape{Replicas: 2, MemoryScaling: 1}.Devices([]Card{{UUID: "a", MemoryMiB: 10, Healthy: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	current.Set(devices)
-	if err := Withdraw(t.Context(), client, "n1", current); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Withdraw(t.Context(), client, "n1", current))
 	node, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := wire.DecodeInventory(Family, node.Annotations[annotation], 1)
 	if err != nil || len(got) != 1 || got[0].Healthy {
 		t.Errorf("published is %+v, error %v; want one device that is not healthy", got, err)
@@ -168,5 +156,12 @@ func TestNothingIsPublishedBeforeTheInventoryIsKnown(t *testing.T) {
 	}
 	if _, known, _ := new(Current).Get(); known {
 		t.Error("an inventory that was never set is known")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,9 +25,7 @@ import (
 func read(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -57,9 +55,7 @@ func TestManifestsReachTheHandler(t *testing.T) {
 	pod := deployment.Spec.Template.Spec
 	container := pod.Containers[0]
 	o, err := parse(container.Args, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ports := map[string]string{}
 	for _, p := range container.Ports {
 		ports[p.Name] = fmt.Sprintf(":%d", p.ContainerPort)
@@ -122,13 +118,9 @@ func TestManifestsTellTheCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	var patch []struct{ Op, Path, Value string }
-	if err := yaml.UnmarshalStrict([]byte(component.Patches[0].Patch), &patch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(component.Patches[0].Patch), &patch))
 	o, err := parse([]string{patch[0].Value}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join("cert-manager", "trust.yaml")
 	var published corev1.ConfigMap
 	load(t, file, "ConfigMap", &published)

@@ -110,14 +110,10 @@ func (l *log) addresses() (requests, health string) {
 func get(t *testing.T, url string) string {
 	t.Helper()
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.Status + " " + string(body)
 }
 
@@ -133,9 +129,7 @@ func TestRun(t *testing.T) {
 	kubeconfig := `{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"clusters":[{"name":"c","cluster":{"server":"` + listener.URL + `"}}],
 		"contexts":[{"name":"c","context":{"cluster":"c"}}]}`
-	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "kubeconfig"), []byte(kubeconfig), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var written log
@@ -167,19 +161,13 @@ func TestRun(t *testing.T) {
 		text, _ := json.Marshal(rt.Request(pod, 0, allowed))
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+requests+refit.Path,
 			bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer good")
 		response, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer response.Body.Close()
 		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.TrimSpace(string(body))
 	}
 	if got, want := ask("H"), `{"devices":["H"],"moved":true}`; got != want {
@@ -240,5 +228,12 @@ func TestRunSaysWhyNot(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

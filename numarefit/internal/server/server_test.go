@@ -75,9 +75,7 @@ func newService(t *testing.T) *service {
 	_, s.client = fakeapi.Certificate(t, dir)
 	certificate := process.NewCertificate(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), zap.NewNop())
 	listeners, err := process.Listen(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.address = listeners[0].Addr().String()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -100,9 +98,7 @@ func request(allowed string) *refit.Request {
 func body(t *testing.T, q *refit.Request) []byte {
 	t.Helper()
 	text, err := json.Marshal(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -110,16 +106,12 @@ func body(t *testing.T, q *refit.Request) []byte {
 func (s *service) send(t *testing.T, method, path, token string, body []byte) (int, refit.Response) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.address+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := s.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	var a refit.Response
@@ -283,9 +275,7 @@ func TestOnlyTLSIsServed(t *testing.T) {
 		"\x00\x01 garbage of some length\r\n\r\n":            "",
 	} {
 		conn, err := net.Dial("tcp", s.address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
@@ -345,9 +335,7 @@ func TestMetricsAreThereFromTheStart(t *testing.T) {
 		t.Error("a result or reason has no series")
 	}
 	problems, err := testutil.GatherAndLint(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -391,4 +379,11 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s, %v", diff, err)
 		}
 	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
