@@ -158,7 +158,10 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 		return nil, Delta{}, fmt.Errorf("cannot be booked on node %s: %s", p.Node, after.Problem)
 	}
 	if n := b.namespaces.load(p.Namespace); n != nil {
-		if err := n.check(before, p.Scope, after.total); err != nil {
+		if before != nil && before.Namespace == p.Namespace {
+			n = b.replaced(n, before, nil)
+		}
+		if err := n.check(p.Scope, after.total); err != nil {
 			return nil, Delta{}, err // the caller knows which pod
 		}
 	}
@@ -235,11 +238,16 @@ func (b *Book) inNamespace(name string, before, after *Entry) {
 	if old == nil {
 		old = &Namespace{Name: name}
 	}
-	n, err := old.with(before, after)
+	b.publishNamespace(s, b.replaced(old, before, after))
+}
+
+// replaced returns a namespace with one entry in the place of another; either may be nil.
+func (b *Book) replaced(n *Namespace, before, after *Entry) *Namespace {
+	m, err := n.with(before, after)
 	if err != nil {
 		b.counters.broken.Add(1)
 	}
-	b.publishNamespace(s, n)
+	return m
 }
 
 func (b *Book) publishNamespace(s *slot[Namespace], n *Namespace) {

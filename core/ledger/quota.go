@@ -63,25 +63,21 @@ func (q *Quota) same(o *Quota) bool {
 	return q.Selects == nil && o.Selects == nil && slices.Equal(q.Limits, o.Limits)
 }
 
-// check reports whether every quota has room for a pod of the scope that asks for asked(family),
-// beside what is used without own, which may be nil.
-func (n *Namespace) check(own *Entry, s Scope, asked func(family string) Charge) error {
+// check returns a *QuotaError unless every quota has room for a pod of the scope that asks for asked(family).
+func (n *Namespace) check(s Scope, asked func(family string) Charge) error {
 	var worst, unproven *QuotaError
 	for i := range n.Quotas {
 		q := &n.Quotas[i]
 		if !q.Counts(s) {
 			continue
 		}
-		unreadable := slices.IndexFunc(n.Unreadable, func(e *Entry) bool { return e != own && q.Counts(e.Scope) })
+		unreadable := slices.IndexFunc(n.Unreadable, func(e *Entry) bool { return q.Counts(e.Scope) })
 		for _, l := range q.Limits {
 			ask := l.Dimension.of(asked(l.Family))
 			if ask == 0 {
 				continue // as in the API server, a quota holds only what a pod asks for
 			}
 			used := n.used(q, l)
-			if own != nil && q.Counts(own.Scope) {
-				used -= l.Dimension.of(own.total(l.Family))
-			}
 			e := &QuotaError{Namespace: n.Name, Quota: q.Name, Limit: l, Used: used, Asked: ask}
 			switch {
 			case ask > l.Max-used:

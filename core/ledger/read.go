@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 )
 
@@ -36,21 +37,33 @@ func comparePods(x, y *Entry) int {
 // after it show every change up to it; when it has not grown since, nothing has changed.
 func (b *Book) Generation() uint64 { return b.generation.Load() }
 
-// CheckQuota reports whether a namespace's quotas have room for the charges (by family) of a pod of
-// that scope, beside what is used without the pod of that UID: nil or a *QuotaError. Only for a pod that the book
-// holds already does it wait for a writer, because its own charge and the sum must be of one moment.
+// CheckQuota reports whether a namespace's quotas have room for the charges (by family) of a pod of that scope,
+// beside what pods other than the one of that UID are charged. It returns nil or a *QuotaError.
 func (b *Book) CheckQuota(namespace, uid string, s Scope, charges map[string]Charge) error {
-	own := b.pods.load(uid)
-	if own != nil {
+	return b.CheckQuotaWithout(namespace, []string{uid}, s, charges)
+}
+
+// CheckQuotaWithout is CheckQuota as if the pods of all these UIDs were gone. It waits for a writer only when the
+// book holds one of them: its charge and the namespace's sum must be of one moment.
+func (b *Book) CheckQuotaWithout(namespace string, uids []string, s Scope, charges map[string]Charge) error {
+	if slices.ContainsFunc(uids, func(uid string) bool { return b.pods.load(uid) != nil }) {
 		b.write.Lock()
 		defer b.write.Unlock()
-		own = b.pods.load(uid)
+	} else {
+		uids = nil
 	}
 	n := b.namespaces.load(namespace)
-	if n == nil {
+	if n == nil || len(n.Quotas) == 0 {
 		return nil
 	}
-	return n.check(own, s, func(family string) Charge { return charges[family] })
+	for i, uid := range uids {
+		e := b.pods.load(uid)
+		if e == nil || e.Namespace != namespace || slices.Contains(uids[:i], uid) {
+			continue
+		}
+		n = b.replaced(n, e, nil)
+	}
+	return n.check(s, func(family string) Charge { return charges[family] })
 }
 
 // Stats counts what should not happen, since the book was made.
