@@ -1,5 +1,10 @@
-// Package core is the algebra of phasegpu; its packages know neither Kubernetes nor a clock nor a disk.
-// Facts go in, decisions come out, and it builds on the standard library alone.
+// Package core is the algebra of phasegpu. It computes what a pod can use of a node's GPUs in each phase of its life,
+// on which devices it fits, and what each device and namespace is charged. Facts go in, decisions come out: it knows
+// neither Kubernetes nor a clock nor a disk.
+//
+// It requires nothing but the standard library, so that any scheduler can use it:
+//
+//	go get github.com/phasegpu/phasegpu/core
 //
 // # The idea
 //
@@ -20,7 +25,7 @@
 //	steady     metrics + serve     12000
 //
 // The pod needs a card with 22000 MiB free, its peak. Once convert has completed it can use at most
-// 12000 MiB, whatever happens next, so 10000 MiB are free for somebody else. If kubelet has to run the
+// 12000 MiB, so 10000 MiB are free for other pods. If kubelet has to run the
 // init containers again, after a reboot for example, the pod can use 22000 MiB again.
 //
 // What a pod reserves is therefore a function of three things that anyone can read from the API server:
@@ -34,7 +39,8 @@
 //   - device: amounts, devices, requests, and what a container holds.
 //   - phase: the classes of containers, which phases remain by a pod's status, and what they reserve.
 //   - placement: on which devices of a node a pod fits, so that no phase exceeds any of them.
-//   - ledger: the books of a cluster, kept by being told facts about pods, nodes and quotas.
+//   - ledger: the books of a cluster. A Book takes facts about pods, nodes and quotas, answers with a Delta (what
+//     became more or less), and shows each node as an immutable View.
 //   - wire: the annotations in which the facts are written, in the formats that HAMi established.
 //
 // The Example below takes the pod above through all of them: placed, written down, booked, released, and

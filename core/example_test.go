@@ -19,10 +19,12 @@ func Example() {
 	asks := func(memoryMiB int64) device.Request {
 		return device.Request{Family: "NVIDIA", Devices: 1, MemoryMiB: memoryMiB}
 	}
-	pod := &placement.Pod{Classes: classes, Requests: []device.Request{asks(2000), asks(20000), asks(5000), asks(10000)}}
+	pod := &placement.Pod{Classes: classes, Requests: []device.Request{asks(2000), asks(20000), asks(5000),
+		asks(10000)}}
 
 	// What the node has: the annotation that a device plugin writes.
-	devices, err := wire.DecodeInventory("NVIDIA", `[{"id":"GPU-0","count":10,"devmem":24576,"devcore":100,"health":true}]`, 1)
+	devices, err := wire.DecodeInventory("NVIDIA",
+		`[{"id":"GPU-0","count":10,"devmem":24576,"devcore":100,"health":true}]`, 1)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,7 +18,7 @@ import (
 
 // TestVectors holds the code to the answers that were worked out independently of it: random pods
 // (phases.json), what a real kubelet reported when init containers ran again, in order
-// (kubelet-rerun.json; cases 13 and 14), and one pod per rule (edges.json).
+// (kubelet-rerun.json), and one pod per rule (edges.json).
 func TestVectors(t *testing.T) {
 	for file, count := range map[string]int{"phases.json": 500, "kubelet-rerun.json": 19, "edges.json": 19} {
 		t.Run(file, func(t *testing.T) {
@@ -237,7 +237,8 @@ func statusOf(p *pod, containers []container) phase.Status {
 			state = phase.State{Running: true, StartedAt: r.StartedAt}
 		}
 		if e := c.State.Terminated; e != nil {
-			state = phase.State{Terminated: true, ExitCode: e.ExitCode, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt}
+			state = phase.State{Terminated: true, ExitCode: e.ExitCode, StartedAt: e.StartedAt,
+				FinishedAt: e.FinishedAt}
 		}
 		states[c.Name] = state
 	}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Arithmetic that would leave the range of an amount is an error and never a clamp: a clamped book
-// would hide the release that was counted twice.
+// Arithmetic that would leave the range of an amount is an error. A clamp would hide a release that is counted twice.
 var (
 	ErrOverflow  = errors.New("amount overflows")
 	ErrUnderflow = errors.New("amount would become negative")

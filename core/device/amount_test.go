@@ -16,10 +16,12 @@ func TestAmountArithmetic(t *testing.T) {
 		sum, diff   Amount
 		over, under bool // a+b leaves the range, a-b leaves the range
 	}{
-		{"each dimension on its own", Amount{3, 2000, 50}, Amount{1, 500, 50}, Amount{4, 2500, 100}, Amount{2, 1500, 0}, false, false},
+		{"each dimension on its own", Amount{3, 2000, 50}, Amount{1, 500, 50}, Amount{4, 2500, 100},
+			Amount{2, 1500, 0}, false, false},
 		{"zero", Amount{1, 2, 3}, Amount{}, Amount{1, 2, 3}, Amount{1, 2, 3}, false, false},
 		{"equal", Amount{1, 2, 3}, Amount{1, 2, 3}, Amount{2, 4, 6}, Amount{}, false, false},
-		{"to the very top", Amount{most - 1, most - 1, most - 1}, Amount{1, 1, 1}, Amount{most, most, most}, Amount{most - 2, most - 2, most - 2}, false, false},
+		{"to the very top", Amount{most - 1, most - 1, most - 1}, Amount{1, 1, 1}, Amount{most, most, most},
+			Amount{most - 2, most - 2, most - 2}, false, false},
 		{"slots", Amount{most, 5, 5}, Amount{1, 1, 1}, Amount{}, Amount{most - 1, 4, 4}, true, false},
 		{"memory", Amount{5, most, 5}, Amount{1, 1, 1}, Amount{}, Amount{4, most - 1, 4}, true, false},
 		{"cores", Amount{5, 5, most}, Amount{1, 1, 1}, Amount{}, Amount{4, 4, most - 1}, true, false},
@@ -92,7 +94,8 @@ func TestAmountProperty(t *testing.T) {
 		if b.Within(a) != diffFits {
 			t.Fatalf("seed %d: %v within %v: %v", seed, b, a, !diffFits)
 		}
-		if m := a.Max(b); !a.Within(m) || !b.Within(m) || m.Slots != max(x[0], y[0]) || m.MemoryMiB != max(x[1], y[1]) || m.Cores != max(x[2], y[2]) {
+		if m := a.Max(b); !a.Within(m) || !b.Within(m) || m.Slots != max(x[0], y[0]) || m.MemoryMiB != max(x[1],
+			y[1]) || m.Cores != max(x[2], y[2]) {
 			t.Fatalf("seed %d: max of %v and %v is %v", seed, a, b, m)
 		}
 	}

@@ -7,7 +7,7 @@ import "slices"
 const MaxMemoryMiB = 8 << 20
 
 // WholeCores is the request for a device's whole compute. It makes a container exclusive: while its
-// phase remains it shares the device with nobody, in any family.
+// phase remains, no other container of any pod may hold the device.
 const WholeCores = 100
 
 // Mode is how a device is shared.
@@ -45,10 +45,10 @@ type Device struct {
 	Cordoned bool // takes nothing new; what runs stays
 }
 
-// Usage is what is held of a device by everybody but the pod under consideration.
+// Usage is what pods hold of a device: all pods, or all but the one to be placed.
 type Usage struct {
 	Amount
-	// Exclusive tells that a container with WholeCores is among the holders and its phase remains.
+	// Exclusive is set while a container with WholeCores holds the device and its phase remains.
 	Exclusive bool
 }
 

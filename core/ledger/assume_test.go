@@ -33,7 +33,7 @@ func mustAssume(t *testing.T, b *Book, p Pod, place func(*View) (device.Allocati
 	}
 }
 
-func TestAssumption(t *testing.T) { // cases 22, 23, 29
+func TestAssumption(t *testing.T) {
 	b := New()
 	b.SetNode(node("n1", 16384, "G1"))
 	b.SetNode(node("n2", 16384, "G2"))
@@ -59,7 +59,8 @@ func TestAssumption(t *testing.T) { // cases 22, 23, 29
 
 	// A second attempt elsewhere moves it whole.
 	_, d, err := b.Assume(elsewhere, put("G2", 12000, p.Classes))
-	if want := (Delta{Node: "n2", Left: "n1", Namespace: "ns", Changed: true, Released: true, Raised: true}); err != nil || d != want {
+	if want := (Delta{Node: "n2", Left: "n1", Namespace: "ns", Changed: true, Released: true,
+		Raised: true}); err != nil || d != want {
 		t.Errorf("delta %+v, %v, want %+v", d, err, want)
 	}
 	memory(t, b, "n1", "G1", 0)
@@ -84,7 +85,8 @@ func TestAssumption(t *testing.T) { // cases 22, 23, 29
 	}
 	b.Observe(unbound) // no pod leaves its node
 	memory(t, b, "n2", "G2", 3000)
-	if _, _, err := b.Assume(p, put("G1", 1, p.Classes)); !errors.Is(err, ErrBound) || !strings.Contains(err.Error(), "n2") {
+	if _, _, err := b.Assume(p, put("G1", 1, p.Classes)); !errors.Is(err, ErrBound) || !strings.Contains(err.Error(),
+		"n2") {
 		t.Errorf("error %v, want ErrBound naming n2", err)
 	}
 
@@ -140,7 +142,10 @@ func TestAssumeRefusals(t *testing.T) {
 		{"n", device.Allocation{on("G", device.MaxMemoryMiB+1)}, "outside"},
 		{"n", device.Allocation{on("G", -1)}, "-1 MiB"},
 	} {
-		_, d, err := b.Assume(pod("p", test.node, phase.Pod{a}), func(*View) (device.Allocation, error) { return test.place, nil })
+		_, d, err := b.Assume(pod("p", test.node, phase.Pod{a}), func(*View) (device.Allocation,
+			error) {
+			return test.place, nil
+		})
 		if err == nil || !strings.Contains(err.Error(), test.want) || d.Changed || b.Pod("p") != nil {
 			t.Errorf("%s: error %v, want %q and nothing booked", test.node, err, test.want)
 		}

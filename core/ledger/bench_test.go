@@ -20,7 +20,8 @@ func benchNode(i int) Node {
 	n := Node{Name: fmt.Sprintf("gpu-node-%05d.example.internal", i)}
 	for k := range 8 {
 		n.Devices = append(n.Devices, device.Device{
-			UUID: fmt.Sprintf("GPU-%08x-483b-b48f-d7e5-%012x", uint32(i*8+k)*2654435761, i), Index: k, Family: "NVIDIA", Healthy: true,
+			UUID: fmt.Sprintf("GPU-%08x-483b-b48f-d7e5-%012x", uint32(i*8+k)*2654435761,
+				i), Index: k, Family: "NVIDIA", Healthy: true,
 			Model: "NVIDIA A100-SXM4-40GB", Capacity: device.Amount{Slots: 10, MemoryMiB: 40960, Cores: 100},
 		})
 	}
@@ -32,7 +33,8 @@ func benchNode(i int) Node {
 func benchPod(i int) Pod {
 	n := benchNode(i % benchNodes)
 	share := func(k int, memory int64) []device.Share {
-		return []device.Share{{UUID: n.Devices[k%8].UUID, Family: fmt.Sprint("NVI", "DIA"), Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: 10}}}
+		return []device.Share{{UUID: n.Devices[k%8].UUID, Family: fmt.Sprint("NVI", "DIA"),
+			Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: 10}}}
 	}
 	k := i / benchNodes
 	return Pod{
@@ -68,7 +70,8 @@ func peerSum(pods []Pod) map[string]map[string]device.Amount {
 		for _, shares := range pods[i].Allocation {
 			for _, s := range shares {
 				u := node[s.UUID]
-				node[s.UUID] = device.Amount{Slots: u.Slots + s.Amount.Slots, MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB, Cores: u.Cores + s.Amount.Cores}
+				node[s.UUID] = device.Amount{Slots: u.Slots + s.Amount.Slots,
+					MemoryMiB: u.MemoryMiB + s.Amount.MemoryMiB, Cores: u.Cores + s.Amount.Cores}
 			}
 		}
 	}
@@ -186,7 +189,8 @@ func BenchmarkBookMemory(b *testing.B) {
 	})
 	b.Run("by=peer", func(b *testing.B) {
 		nodes, pods := map[string]Node{}, map[string]Pod{}
-		report(b, func(i int) { n := benchNode(i); nodes[n.Name] = n }, func(i int) { p := benchPod(i); pods[p.UID] = p })
+		report(b, func(i int) { n := benchNode(i); nodes[n.Name] = n },
+			func(i int) { p := benchPod(i); pods[p.UID] = p })
 		runtime.KeepAlive(nodes)
 		runtime.KeepAlive(pods)
 	})

@@ -12,9 +12,9 @@ import (
 
 // Errors that callers tell apart.
 var (
-	// ErrUnknown: the book holds nothing for the pod. Releasing twice would otherwise go unnoticed.
+	// ErrUnknown: the book holds nothing for the pod. It makes a pod that is removed twice visible.
 	ErrUnknown = errors.New("the ledger holds nothing for the pod")
-	// ErrBound: the pod has been observed on a node, so there is nothing left to decide.
+	// ErrBound: the pod was observed on a node, so nothing is left to decide.
 	ErrBound = errors.New("the pod is bound already")
 	// ErrNode: the node takes no new pods.
 	ErrNode = errors.New("the node takes no new pods")
@@ -23,7 +23,7 @@ var (
 // Book is the ledger. Its methods may be called from any goroutine. Writers take turns; reads never
 // wait for them.
 type Book struct {
-	write      sync.Mutex // held by whoever changes the book
+	write      sync.Mutex // held while the book is changed
 	pods       index[Entry]
 	nodes      index[View]
 	namespaces index[Namespace]
@@ -35,20 +35,19 @@ type Book struct {
 // New returns an empty book.
 func New() *Book { return &Book{} }
 
-// Delta tells what a fact changed, so that callers can wake pods that wait for room.
+// Delta is what a call changed. Callers use it to requeue pods that wait for room.
 type Delta struct {
 	Node      string
-	Left      string // the node that the pod left for Node, "" when it did not move
+	Left      string // the node on which the pod was charged before, "" when it did not move
 	Namespace string
 	Changed   bool // the books differ from before
-	Released  bool // something on a node or in the namespace became less, or may have room now
-	Raised    bool // something became more
+	Released  bool // a charge fell, or a node or quota may have room that it had not
+	Raised    bool // a charge rose, or a node or quota may have lost room
 }
 
-// Observe takes the truth about a pod and applies the difference in one step. An observation with a
-// node replaces an assumption. One without a node charges nothing and replaces nothing (the watch may
-// be behind, and no pod ever leaves its node), except that a pod which has ended ends its assumption.
-// One that is older, by Version, than what the book was told before is late and changes nothing.
+// Observe takes the state of a pod and applies the difference in one step. A pod with a node replaces its assumption.
+// A pod without one changes nothing, because the watch may be behind and no pod leaves its node; but when it has ended,
+// its assumption ends. An observation with an older Version than the last is late and changes nothing.
 func (b *Book) Observe(p Pod) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -65,7 +64,7 @@ func (b *Book) observe(p *Pod) Delta {
 		return Delta{}
 	}
 	observed := before != nil && !before.Assumed
-	// What had a node when the list was taken was in it, and is gone if it is not observed.
+	// A pod that had a node when Replace's list was taken was in the list, or it is gone.
 	late := !observed && p.Version <= b.listed || observed && p.Version < s.version
 	if late && p.Version != 0 {
 		b.counters.late.Add(1)
@@ -78,8 +77,8 @@ func (b *Book) observe(p *Pod) Delta {
 	return b.change(s, before, b.entry(p, false, before), p.Version)
 }
 
-// Remove subtracts what the book itself holds for a pod, whatever a delete event carried; it ends an
-// assumption too. It is ErrUnknown, counted in Stats, when the book holds nothing.
+// Remove removes a pod that was deleted, bound or assumed, and subtracts what the book holds for it. When the book
+// holds nothing it returns ErrUnknown and counts that in Stats.
 func (b *Book) Remove(uid string) (Delta, error) {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -91,11 +90,10 @@ func (b *Book) Remove(uid string) (Delta, error) {
 	return b.change(s, s.Load(), nil, 0), nil
 }
 
-// Replace takes a complete list of the pods that have a node, with the resourceVersion of the list: it
-// observes them all, whatever Version the book had, and forgets the bound pods that are not listed.
-// Assumptions of pods that are not listed stay. A later observation of a pod unknown to the book that
-// is no newer than the list is late. Tell the book nothing else about pods between asking for the list
-// and Replace. It returns a Delta for each pod that changed the books.
+// Replace takes a complete list of the pods that have a node, with the list's resourceVersion. It observes all of them,
+// whatever their Version, and removes bound pods that are not listed; assumptions stay. Later, an observation of a pod
+// that the book does not hold is late unless it is newer than the list. Callers make no other call about pods between
+// the request for the list and Replace. It returns a Delta for each pod that changed the books.
 func (b *Book) Replace(pods []Pod, version uint64) []Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -123,15 +121,13 @@ func (b *Book) Replace(pods []Pod, version uint64) []Delta {
 	return deltas
 }
 
-// Assume decides on an allocation for a pod on the live book and books it in the same step: all or
-// nothing, quota included. place is called with the node's view without the pod and returns the
-// allocation; the book is locked meanwhile, so place may read it and must not change it. p.Node names
-// the node and p.Allocation is ignored.
+// Assume decides on an allocation for a pod and charges it in one step, quota included, or does nothing. It calls place
+// with the view of node p.Node without the pod; place returns the allocation. The book is locked meanwhile: place may
+// read it and must not change it. p.Allocation is ignored.
 //
-// Assuming a pod again replaces its assumption in one step, on the same node or another. An error
-// changes nothing: an earlier assumption then stays, because a Binding may be on its way for it, until
-// Unassume. Errors: what place returned, ErrNode, *QuotaError, ErrBound when the pod was observed on a
-// node.
+// Assuming a pod again replaces its assumption, on the same node or another. An error changes nothing: an earlier
+// assumption stays until Unassume, because its Binding may be on its way. Errors are what place returned, ErrNode,
+// *QuotaError, and ErrBound when the pod was observed on a node.
 func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (device.Allocation, Delta, error) {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -168,7 +164,7 @@ func (b *Book) Assume(p Pod, place func(*View) (device.Allocation, error)) (devi
 	return after.Allocation, b.change(s, before, after, 0), nil
 }
 
-// Unassume ends an assumption after a definite refusal. A pod that has been observed on a node stays.
+// Unassume ends an assumption, because its Binding was refused. A pod that was observed on a node stays.
 func (b *Book) Unassume(uid string) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -180,9 +176,8 @@ func (b *Book) Unassume(uid string) Delta {
 	return b.change(s, before, nil, 0)
 }
 
-// change replaces a pod's entry in its slot; before (and the slot) is nil for a new pod, after for one
-// that goes. Where the pod moves, what it takes is published before what it gives, so that no reader
-// sees too little.
+// change replaces a pod's entry in its slot. before and the slot are nil for a new pod, after is nil for one that goes.
+// When a pod moves, its new node is published first, so that no reader sees too little.
 func (b *Book) change(s *slot[Entry], before, after *Entry, version uint64) Delta {
 	d := Delta{Released: exceeds(before, after), Raised: exceeds(after, before)}
 	d.Changed = d.Released || d.Raised

@@ -87,7 +87,8 @@ func TestChargeFollowsPhases(t *testing.T) {
 		{first: phase.None, released: true},
 	} {
 		d := b.Observe(at(p, step.first))
-		if want := (Delta{Node: "n", Namespace: "ns", Changed: true, Released: step.released, Raised: step.raised}); d != want {
+		if want := (Delta{Node: "n", Namespace: "ns", Changed: true, Released: step.released,
+			Raised: step.raised}); d != want {
 			t.Errorf("phase %d: delta %+v, want %+v", step.first, d, want)
 		}
 		memory(t, b, "n", "G0", step.g0)
@@ -99,7 +100,7 @@ func TestChargeFollowsPhases(t *testing.T) {
 	}
 }
 
-func TestRerunWithoutRoomShowsTrueSum(t *testing.T) { // case 19
+func TestRerunWithoutRoomShowsTrueSum(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 24576, "G"))
 	p1 := pod("p1", "n", phase.Pod{i, a}, on("G", 20000), on("G", 5000))
@@ -121,7 +122,7 @@ func TestRerunWithoutRoomShowsTrueSum(t *testing.T) { // case 19
 	}
 }
 
-func TestReleases(t *testing.T) { // cases 21, 25, 30, 31
+func TestReleases(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 40000, "G"))
 	p := pod("p", "n", phase.Pod{a}, on("G", 20000))
@@ -147,7 +148,7 @@ func TestReleases(t *testing.T) { // cases 21, 25, 30, 31
 	}
 }
 
-func TestLateAndDuplicateFacts(t *testing.T) { // case 20
+func TestLateAndDuplicateFacts(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 40000, "G"))
 	versions := func(order ...uint64) {
@@ -185,7 +186,7 @@ func TestLateAndDuplicateFacts(t *testing.T) { // case 20
 	memory(t, b, "n", "G", 70)
 }
 
-func TestReplaceIsTheWholeTruth(t *testing.T) { // case 20, a watch gap
+func TestReplaceIsTheWholeTruth(t *testing.T) { // a watch gap
 	b := New()
 	b.SetNode(node("n", 40000, "G"))
 	b.Observe(pod("gone", "n", phase.Pod{a}, on("G", 1000)))
@@ -210,13 +211,19 @@ func TestEachDifferenceIsAChange(t *testing.T) {
 		change func(*Pod)
 		want   Delta
 	}{
-		"exclusivity alone":     {func(p *Pod) { p.First = 1 }, Delta{Node: "n", Changed: true, Released: true}},
-		"scope":                 {func(p *Pod) { p.Scope.Terminating = true }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
-		"unreadable":            {func(p *Pod) { p.Unreadable = "garbage" }, Delta{Node: "n", Changed: true, Raised: true}},
-		"node":                  {func(p *Pod) { p.Node = "m" }, Delta{Node: "m", Left: "n", Changed: true, Released: true, Raised: true}},
-		"device, same totals":   {func(p *Pod) { p.Allocation = device.Allocation{on("H", 100), nil, nil} }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
-		"totals, same devices":  {func(p *Pod) { p.Allocation[0][0].Family = "DCU" }, Delta{Node: "n", Changed: true, Released: true, Raised: true}},
-		"class":                 {func(p *Pod) { p.Classes = phase.Pod{s, i, a} }, Delta{Node: "n", Changed: true, Raised: true}},
+		"exclusivity alone": {func(p *Pod) { p.First = 1 }, Delta{Node: "n", Changed: true, Released: true}},
+		"scope": {func(p *Pod) { p.Scope.Terminating = true },
+			Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"unreadable": {func(p *Pod) { p.Unreadable = "garbage" },
+			Delta{Node: "n", Changed: true, Raised: true}},
+		"node": {func(p *Pod) { p.Node = "m" }, Delta{Node: "m", Left: "n", Changed: true,
+			Released: true, Raised: true}},
+		"device, same totals": {func(p *Pod) { p.Allocation = device.Allocation{on("H", 100), nil, nil} },
+			Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"totals, same devices": {func(p *Pod) { p.Allocation[0][0].Family = "DCU" },
+			Delta{Node: "n", Changed: true, Released: true, Raised: true}},
+		"class": {func(p *Pod) { p.Classes = phase.Pod{s, i, a} },
+			Delta{Node: "n", Changed: true, Raised: true}},
 		"version alone":         {func(p *Pod) { p.Version = 7 }, Delta{}},
 		"no node, behind":       {func(p *Pod) { p.Node = "" }, Delta{}},
 		"no node, behind, over": {func(p *Pod) { p.Node, p.First = "", phase.None }, Delta{}},

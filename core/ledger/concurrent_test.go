@@ -38,7 +38,7 @@ func TestRacesForTheLastMemory(t *testing.T) {
 	for range 20 {
 		b := New()
 		b.SetNode(node("n", 16384, "G"))
-		if won := race(t, b, 2, noRoom, put("G", 12000, phase.Pod{a})); won != 1 { // case 24
+		if won := race(t, b, 2, noRoom, put("G", 12000, phase.Pod{a})); won != 1 {
 			t.Errorf("%d of 2 pods of 12000 fit on 16384", won)
 		}
 		b = New()
@@ -50,7 +50,7 @@ func TestRacesForTheLastMemory(t *testing.T) {
 		b.SetNode(node("n", 1<<20, "G"))
 		b.SetQuota(limit("q", 10000))
 		overQuota := func(err error) bool { var q *QuotaError; return errors.As(err, &q) }
-		if won := race(t, b, 2, overQuota, put("G", 6000, phase.Pod{a})); won != 1 { // case 43
+		if won := race(t, b, 2, overQuota, put("G", 6000, phase.Pod{a})); won != 1 {
 			t.Errorf("%d of 2 pods of 6000 fit a quota of 10000", won)
 		}
 	}

@@ -12,16 +12,15 @@ import (
 type Entry struct {
 	Pod
 	Assumed bool // booked by Assume and not yet observed on a node
-	// Reserved is what the pod's facts charge; what Remove takes off the books.
+	// Reserved is what the pod is charged, and what Remove subtracts.
 	Reserved phase.Reservation
-	// Problem says why Reserved may be less than what the pod really holds, "" when it is exact. A pod
-	// that has ended has none.
+	// Problem says why Reserved may be less than what the pod holds, "" when it is exact or the pod has ended.
 	Problem string
 }
 
-// entry computes what a pod is charged. It keeps none of the caller's slices: classes and allocation
-// come from the entry before when they are the same, else they are copied. Strings that the book holds
-// already, be it for the pod, its node or its namespace, are not held twice.
+// entry computes what a pod is charged. It shares classes and allocation with the entry before when they are equal and
+// copies them otherwise, so it keeps none of the caller's slices. Strings that the book holds already are not held
+// twice.
 func (b *Book) entry(p *Pod, assumed bool, before *Entry) *Entry {
 	e := &Entry{Pod: *p, Assumed: assumed, Problem: p.Unreadable}
 	if before != nil {
@@ -95,7 +94,8 @@ func checkRange(a device.Allocation) error {
 	for position, shares := range a {
 		for _, s := range shares {
 			if !s.Amount.Within(limit) || !(device.Amount{}).Within(s.Amount) {
-				return fmt.Errorf("container %d holds %v of device %s, outside 0 to %v", position, s.Amount, s.UUID, limit)
+				return fmt.Errorf("container %d holds %v of device %s, outside 0 to %v", position, s.Amount, s.UUID,
+					limit)
 			}
 		}
 	}
@@ -114,7 +114,10 @@ func exceeds(a, b *Entry) bool {
 		return true
 	}
 	for _, h := range a.Reserved.Devices {
-		i := slices.IndexFunc(b.Reserved.Devices, func(o phase.Holding) bool { return o.UUID == h.UUID && o.Family == h.Family })
+		i := slices.IndexFunc(b.Reserved.Devices, func(o phase.Holding) bool {
+			return o.UUID == h.UUID &&
+				o.Family == h.Family
+		})
 		if i < 0 || !h.Within(b.Reserved.Devices[i].Amount) || h.Exclusive && !b.Reserved.Devices[i].Exclusive {
 			return true
 		}

@@ -32,7 +32,8 @@ func Example() {
 	second := ledger.Pod{UID: "2", Namespace: "team", Name: "second", Node: "node-1", Classes: phase.Pod{phase.App}}
 	place := func(view *ledger.View) (device.Allocation, error) {
 		if view.Held[0].MemoryMiB+12288 > view.Devices[0].Capacity.MemoryMiB {
-			return nil, fmt.Errorf("12288 MiB are asked for, %d are free", view.Devices[0].Capacity.MemoryMiB-view.Held[0].MemoryMiB)
+			return nil, fmt.Errorf("12288 MiB are asked for, %d are free",
+				view.Devices[0].Capacity.MemoryMiB-view.Held[0].MemoryMiB)
 		}
 		return device.Allocation{holds(12288)}, nil
 	}

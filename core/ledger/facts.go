@@ -2,8 +2,7 @@ package ledger
 
 import "slices"
 
-// SetNode takes the truth about a node's devices. What pods hold on a device that comes back counts at
-// once.
+// SetNode takes a node's devices. What pods hold of a device that comes back is charged at once.
 func (b *Book) SetNode(n Node) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -26,8 +25,7 @@ func (b *Book) SetNode(n Node) Delta {
 	return d
 }
 
-// RemoveNode takes the fact that a node is gone. What its pods hold stays, in View.Missing, until they
-// are gone too.
+// RemoveNode removes a node. What its pods hold stays in View.Missing until they are removed too.
 func (b *Book) RemoveNode(name string) Delta {
 	b.write.Lock()
 	defer b.write.Unlock()
@@ -43,15 +41,14 @@ func (b *Book) RemoveNode(name string) Delta {
 	return Delta{Node: name, Changed: true, Raised: true}
 }
 
-// SetQuota takes the truth about a quota; one without limits limits nothing. Functions cannot be
-// compared, so a quota with Selects always counts as changed: do not set it again when its spec is the
-// same.
+// SetQuota takes a quota; one without limits limits nothing. Functions cannot be compared, so a quota with Selects
+// always counts as changed: do not set it again when its spec is the same.
 func (b *Book) SetQuota(q Quota) Delta {
 	q.Limits = slices.Clone(q.Limits)
 	return b.setQuota(q.Namespace, q.Name, &q)
 }
 
-// RemoveQuota takes the fact that a quota is gone. Others in the namespace stay in force.
+// RemoveQuota removes a quota. Others of the namespace stay in force.
 func (b *Book) RemoveQuota(namespace, name string) Delta { return b.setQuota(namespace, name, nil) }
 
 func (b *Book) setQuota(namespace, name string, q *Quota) Delta {

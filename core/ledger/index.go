@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// index finds the current picture of each key, for readers that must not wait for a writer. Pictures
-// are immutable and replaced whole; only the holder of Book.write replaces, adds and removes.
+// index maps keys to their current values, for readers that must not wait for a writer. Values are immutable and
+// replaced whole, by the holder of Book.write.
 type index[V any] struct{ m sync.Map } // string to *slot[V]
 
-// slot holds the current picture of one key.
+// slot holds the current value of one key.
 type slot[V any] struct {
 	atomic.Pointer[V]
-	version uint64 // the newest Pod.Version seen, which moves without a new picture; under Book.write
+	version uint64 // the newest Pod.Version seen, which can grow without a new value; under Book.write
 }
 
 // slot returns the slot of a key, nil when there is none.
@@ -25,7 +25,7 @@ func (x *index[V]) slot(key string) *slot[V] {
 	return s.(*slot[V])
 }
 
-// current returns the picture in a slot, nil when there is no slot.
+// current returns the value in a slot, nil when there is no slot.
 func (s *slot[V]) current() *V {
 	if s == nil {
 		return nil
@@ -33,12 +33,12 @@ func (s *slot[V]) current() *V {
 	return s.Load()
 }
 
-// load returns the current picture of a key, nil when there is none.
+// load returns the current value of a key, nil when there is none.
 func (x *index[V]) load(key string) *V {
 	return x.slot(key).current()
 }
 
-// store replaces the picture of a key, whose slot the caller has looked up; nil removes it.
+// store replaces the value of a key, whose slot the caller has looked up; nil removes it.
 func (x *index[V]) store(key string, s *slot[V], v *V) *slot[V] {
 	switch {
 	case v == nil:
@@ -53,7 +53,7 @@ func (x *index[V]) store(key string, s *slot[V], v *V) *slot[V] {
 	return s
 }
 
-// all returns the current pictures in the given order.
+// all returns the current values in the given order.
 func (x *index[V]) all(order func(a, b *V) int) []*V {
 	var all []*V
 	for _, s := range x.m.Range {

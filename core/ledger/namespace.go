@@ -2,7 +2,7 @@ package ledger
 
 import "slices"
 
-// Namespace is an immutable picture of one namespace's book: read only.
+// Namespace is what the pods of one namespace are charged. It is immutable: read only.
 type Namespace struct {
 	Name       string
 	Used       []Used   // what is charged, no zeros, in no order
@@ -57,9 +57,8 @@ func (n *Namespace) scope(s Scope) Scope {
 	return s
 }
 
-// with returns the namespace with one entry in the place of another; either may be nil. The error is
-// of a sum that would have left the range of an amount, which only a mistake in this package can cause; that
-// sum is left as it was.
+// with returns the namespace with one entry in the place of another; either may be nil. A sum that would leave the
+// range of an amount, which only a mistake in this package can cause, is left as it was and an error.
 func (n *Namespace) with(before, after *Entry) (*Namespace, error) {
 	m := *n
 	m.Used = slices.Clone(n.Used)
@@ -94,7 +93,7 @@ func (n *Namespace) with(before, after *Entry) (*Namespace, error) {
 	return &m, err
 }
 
-// charge returns where the charge of a scope and family is kept; n.Used must not be shared.
+// charge returns the charge of a scope and family, to be changed; n.Used must not be shared.
 func (n *Namespace) charge(s Scope, family string) *Charge {
 	i := slices.IndexFunc(n.Used, func(u Used) bool { return u.Family == family && u.Scope == s })
 	if i < 0 {

@@ -1,18 +1,23 @@
-// Package ledger keeps the books: at every moment each device and each namespace is charged exactly
-// what the remaining phases of its pods can use.
+// Package ledger keeps the books: it charges each device and each namespace exactly what the remaining phases of
+// their pods can use.
 //
-// A Book is told facts (this pod now looks like this; this node has these devices) and applies the
-// difference. Being told the same fact twice changes nothing, so resyncs, relists, duplicates and
-// restarts need no care by the caller.
+// A Book takes facts (a pod in its current state, a node with its devices, a quota) and applies the difference to
+// what it knew. The same fact again changes nothing, so resyncs, relists, duplicates and restarts need no care.
+// Each call returns a Delta, which says what became more or less.
 //
-// What is stored is one immutable Entry per pod, holding its facts and what they charge. A node's View and
-// a Namespace are sums of entries, changed by the difference between a pod's old entry and its new one;
-// they are immutable too and replaced whole, so a reader never waits and never sees half a change.
-// Writers take turns.
+// The book stores one immutable Entry per pod: its facts and what they charge. A node's View and a Namespace are sums
+// of entries. They are immutable too and replaced whole, so readers never wait and never see half a change. Writers
+// take turns.
 //
-// A pod's life in the book: Assume when its devices are decided; Observe whenever it is seen, which
-// replaces the assumption once it has a node and lowers or raises its charge as its phases go by; Remove
-// when it is gone. Unassume ends an assumption that was refused. No timer ends anything.
+// A pod passes through the book like this:
+//
+//	Assume     its devices are decided and charged before the API server confirms them
+//	Unassume   the Binding was refused: the assumption ends
+//	Observe    the pod was seen; once it has a node, that replaces the assumption, and each
+//	           later call lowers or raises the charge as phases end or run again
+//	Remove     the pod is gone
+//
+// No timer ends anything.
 //
 // Read before: package placement. Read next: package wire, the form in which the facts are written down.
 package ledger
@@ -32,11 +37,11 @@ type Scope struct {
 	PriorityClass          string
 }
 
-// Pod is the absolute truth about one pod, as far as the books need it.
+// Pod is the state of one pod, as far as the books need it.
 type Pod struct {
 	UID, Namespace, Name string
-	// Version is the object's resourceVersion, 0 when unknown. Versions of one resource grow with time
-	// (KEP-5504), so an observation older than what the book holds is known to be late.
+	// Version is the object's resourceVersion, 0 when unknown. It grows with every write (KEP-5504), so the book can
+	// tell that an observation is late.
 	Version    uint64
 	Node       string // spec.nodeName; a pod without one is charged nothing
 	Classes    phase.Pod
@@ -44,8 +49,8 @@ type Pod struct {
 	// First is the index of the first phase that remains, phase.None when the pod has ended.
 	First int
 	Scope Scope
-	// Unreadable says why the allocation of a bound, live pod cannot be read. Its node takes no new
-	// pods with devices, and its namespace none that a quota limits, until it is readable or gone.
+	// Unreadable says why the allocation of a bound, live pod cannot be read. Until it can be read or the pod is gone,
+	// its node takes no new pods with devices, and its namespace none that a quota limits.
 	Unreadable string
 }
 
@@ -59,7 +64,7 @@ func (p *Pod) same(q *Pod) bool {
 // String names the pod for messages.
 func (p *Pod) String() string { return "pod " + p.Namespace + "/" + p.Name }
 
-// Node is the absolute truth about one node.
+// Node is the state of one node.
 type Node struct {
 	Name    string
 	Devices []device.Device // sorted by family, then index

@@ -12,13 +12,13 @@ import (
 // book must answer every question as its twin, and what it handed out before must not have changed.
 func play(t *testing.T, tape []byte, every int) int {
 	t.Helper()
-	w := newWorld(tape)
+	sim := newSimulation(tape)
 	var last []string
 	steps := 0
-	old := picturesOf(w.book)
+	old := picturesOf(sim.book)
 	was := old.books()
-	for ; len(w.bytes) > 0; steps++ {
-		name, err := w.step()
+	for ; len(sim.bytes) > 0; steps++ {
+		name, err := sim.step()
 		last = append(last, name)
 		if err != nil {
 			t.Fatalf("step %d, %v: %v", steps, last[max(0, len(last)-8):], err)
@@ -26,9 +26,9 @@ func play(t *testing.T, tape []byte, every int) int {
 		if steps%every != 0 {
 			continue
 		}
-		now := picturesOf(w.book)
+		now := picturesOf(sim.book)
 		is := now.books()
-		if d := is.diff(w.twin.books()); d != "" {
+		if d := is.diff(sim.twin.books()); d != "" {
 			t.Fatalf("step %d, %v: %s", steps, last[max(0, len(last)-8):], d)
 		}
 		if d := old.books().diff(was); d != "" {
@@ -36,7 +36,7 @@ func play(t *testing.T, tape []byte, every int) int {
 		}
 		old, was = now, is
 	}
-	if err := w.settle(); err != nil {
+	if err := sim.finish(); err != nil {
 		t.Fatalf("after %d steps: %v", steps, err)
 	}
 	return steps
@@ -44,7 +44,7 @@ func play(t *testing.T, tape []byte, every int) int {
 
 // TestBookEqualsTwin plays random histories of at least 100,000 steps (LEDGER_STEPS sets another
 // number) and compares the book with a recomputation from scratch.
-func TestBookEqualsTwin(t *testing.T) { // cases 19 to 27, 30, 31 and 42 at random
+func TestBookEqualsTwin(t *testing.T) {
 	want := 100_000
 	if text := os.Getenv("LEDGER_STEPS"); text != "" {
 		n, err := strconv.Atoi(text)

@@ -46,7 +46,7 @@ type Limit struct {
 	Unreadable string
 }
 
-// Quota is one ResourceQuota. The tightest of all quotas in a namespace rules: each must hold.
+// Quota is one ResourceQuota. Every quota of a namespace must hold.
 type Quota struct {
 	Namespace, Name string
 	// Selects reports whether pods of a scope count; nil means all do. It must be a pure function.
@@ -57,8 +57,8 @@ type Quota struct {
 // Counts reports whether pods of a scope count against the quota.
 func (q *Quota) Counts(s Scope) bool { return q.Selects == nil || q.Selects(s) }
 
-// same reports whether two quotas are known to limit the same. Functions cannot be compared, so a
-// quota with scopes is never known to.
+// same reports whether two quotas are known to have the same limits. Functions cannot be compared, so quotas with
+// Selects never are.
 func (q *Quota) same(o *Quota) bool {
 	return q.Selects == nil && o.Selects == nil && slices.Equal(q.Limits, o.Limits)
 }
@@ -97,15 +97,13 @@ func (n *Namespace) check(s Scope, asked func(family string) Charge) error {
 	return nil
 }
 
-// QuotaError says which quota a pod would exceed, and by what numbers; the one with the least room when
-// it would exceed several.
+// QuotaError is a quota that a pod would exceed; of several the one with the least room.
 type QuotaError struct {
 	Namespace, Quota string
 	Limit            Limit
 	Used, Asked      int64 // MiB or percent, by Limit.Dimension
-	// Unreadable, when set, names a pod that counts against the quota and whose charge cannot be read:
-	// the numbers would fit, but nobody can tell whether they are all. Admission may let the new pod
-	// pass then; Assume does not.
+	// Unreadable, when set, names a pod that counts against the quota and whose charge cannot be read. The numbers fit,
+	// but they may be incomplete. Admission may admit the new pod then; Assume refuses it.
 	Unreadable string
 }
 

@@ -11,7 +11,8 @@ import (
 
 // limit is a quota on NVIDIA memory in namespace ns.
 func limit(name string, mib int64) Quota {
-	return Quota{Namespace: "ns", Name: name, Limits: []Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: mib}}}
+	return Quota{Namespace: "ns", Name: name,
+		Limits: []Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: mib}}}
 }
 
 // asks is what a pod would be charged.
@@ -39,21 +40,26 @@ func TestQuotaAtAssumeAndCheckAgree(t *testing.T) {
 		unreadable bool
 	}{
 		{name: "no quota", init: 30000, app: 20000},
-		{name: "other namespace", quotas: []Quota{{Namespace: "other", Name: "q", Limits: limit("", 0).Limits}}, init: 30000, app: 1},
-		{name: "other family", quotas: []Quota{{Namespace: "ns", Name: "q", Limits: []Limit{{Family: "DCU", Max: 0}}}}, init: 30000, app: 1},
-		{name: "largest phase, not the sum: case 4", quotas: []Quota{limit("q", 40000)}, init: 30000, app: 20000},
+		{name: "other namespace", quotas: []Quota{{Namespace: "other", Name: "q", Limits: limit("", 0).Limits}},
+			init: 30000, app: 1},
+		{name: "other family", quotas: []Quota{{Namespace: "ns", Name: "q",
+			Limits: []Limit{{Family: "DCU", Max: 0}}}}, init: 30000, app: 1},
+		{name: "largest phase, not the sum", quotas: []Quota{limit("q", 40000)}, init: 30000, app: 20000},
 		{name: "exactly full", quotas: []Quota{limit("q", 40000)}, used: 10000, init: 30000, app: 20000},
 		{name: "one too many", quotas: []Quota{limit("q", 40000)}, used: 10001, init: 30000, app: 20000, quota: "q"},
-		{name: "limit 0 blocks: case 41", quotas: []Quota{limit("q", 0)}, init: 1, app: 0, quota: "q"},
+		{name: "limit 0 blocks", quotas: []Quota{limit("q", 0)}, init: 1, app: 0, quota: "q"},
 		{name: "limit 0 does not hold who asks nothing", quotas: []Quota{limit("q", 0)}},
-		{name: "absent does not limit: case 41", quotas: []Quota{{Namespace: "ns", Name: "q"}}, init: 30000, app: 1},
-		{name: "tightest rules: case 42", quotas: []Quota{limit("a", 40000), limit("b", 20000), limit("c", 29999)}, init: 30000, app: 1, quota: "b"},
+		{name: "absent does not limit", quotas: []Quota{{Namespace: "ns", Name: "q"}}, init: 30000, app: 1},
+		{name: "tightest rules", quotas: []Quota{limit("a", 40000), limit("b", 20000), limit("c", 29999)},
+			init: 30000, app: 1, quota: "b"},
 		{
-			name:   "cores",
-			quotas: []Quota{{Namespace: "ns", Name: "q", Limits: []Limit{{Family: "NVIDIA", Dimension: Cores, Max: 49}}}},
-			init:   1, app: 1, quota: "q",
+			name: "cores",
+			quotas: []Quota{{Namespace: "ns", Name: "q",
+				Limits: []Limit{{Family: "NVIDIA", Dimension: Cores, Max: 49}}}},
+			init: 1, app: 1, quota: "q",
 		},
-		{name: "unreadable pod and a limit", quotas: []Quota{limit("q", 40000)}, unreadable: true, init: 1, app: 1, quota: "q"},
+		{name: "unreadable pod and a limit", quotas: []Quota{limit("q", 40000)}, unreadable: true, init: 1, app: 1,
+			quota: "q"},
 		{name: "unreadable pod and no limit", unreadable: true, init: 1, app: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -130,7 +136,8 @@ func TestQuotaErrorNamesWhatToDo(t *testing.T) {
 	bad.Unreadable = "entry 1: garbage"
 	b.Observe(bad)
 	err = b.CheckQuota("ns", "", Scope{}, asks(1))
-	if err == nil || !strings.Contains(err.Error(), "pod ns/bad: entry 1: garbage") || !strings.Contains(err.Error(), "repair or delete") {
+	if err == nil || !strings.Contains(err.Error(), "pod ns/bad: entry 1: garbage") || !strings.Contains(err.Error(),
+		"repair or delete") {
 		t.Errorf("error %v, want the unreadable pod and what to do", err)
 	}
 	if err := b.CheckQuota("ns", "bad", Scope{}, asks(1)); err != nil {
@@ -189,7 +196,7 @@ func TestQuotaScopes(t *testing.T) {
 	}
 }
 
-func TestQuotaSettledByTheDevice(t *testing.T) { // case 10: a percentage is charged as the MiB it became
+func TestQuotaSettledByTheDevice(t *testing.T) { // a percentage is charged as the MiB it became
 	b := New()
 	b.SetNode(node("n", 40960, "G"))
 	b.SetQuota(limit("q", 20479))
@@ -203,7 +210,7 @@ func TestQuotaSettledByTheDevice(t *testing.T) { // case 10: a percentage is cha
 	}
 }
 
-func TestSeveralQuotas(t *testing.T) { // case 42
+func TestSeveralQuotas(t *testing.T) {
 	b := New()
 	b.SetQuota(limit("b", 2000))
 	b.SetQuota(limit("a", 3000))
@@ -257,7 +264,8 @@ func TestCheckQuotaWithout(t *testing.T) {
 		if err := b.CheckQuotaWithout("ns", gone, Scope{}, asks(test.room)); err != nil {
 			t.Errorf("without %q: %v", test.gone, err)
 		}
-		if got := quotaError(t, b.CheckQuotaWithout("ns", gone, Scope{}, asks(test.room+1))); got.Used != 1000-test.room {
+		if got := quotaError(t, b.CheckQuotaWithout("ns", gone, Scope{},
+			asks(test.room+1))); got.Used != 1000-test.room {
 			t.Errorf("without %q %d are used, want %d", test.gone, got.Used, 1000-test.room)
 		}
 	}

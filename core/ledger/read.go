@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// Node returns an immutable view of a node, nil when the book knows neither the node nor a pod there.
+// Node returns a node's view, nil when the book knows neither the node nor a pod there.
 func (b *Book) Node(name string) *View { return b.nodes.load(name) }
 
 // Pod returns what the book holds for a pod, nil when nothing.
 func (b *Book) Pod(uid string) *Entry { return b.pods.load(uid) }
 
-// Namespace returns an immutable picture of a namespace, nil when it has neither pods nor quotas.
+// Namespace returns a namespace, nil when it has neither pods nor quotas.
 func (b *Book) Namespace(name string) *Namespace { return b.namespaces.load(name) }
 
 // Nodes returns all nodes, sorted by name; each is consistent in itself. When Generation is the same
@@ -33,8 +33,7 @@ func comparePods(x, y *Entry) int {
 	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
 }
 
-// Generation grows with every change of the book, once the change can be read. Views that are read
-// after it show every change up to it; when it has not grown since, nothing has changed.
+// Generation grows with every change of the book. Views that are read afterwards show at least the changes up to it.
 func (b *Book) Generation() uint64 { return b.generation.Load() }
 
 // CheckQuota reports whether a namespace's quotas have room for the charges (by family) of a pod of that scope,

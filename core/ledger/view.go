@@ -8,7 +8,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/placement"
 )
 
-// View is an immutable picture of one node's book: read only.
+// View is a node with its pods and what they hold. It is immutable: read only.
 type View struct {
 	Name       string
 	Generation uint64 // Book.Generation after the change that made this view
@@ -38,8 +38,8 @@ func (v *View) Without(uids ...string) *View {
 	return &w
 }
 
-// OverCommit is a device whose holders can use more of it than it has. It happens when containers run
-// again after their memory went to others, or when a device shrinks.
+// OverCommit is a device of which pods can use more than it has. That happens when containers run again after their
+// memory was given to other pods, and when a device shrinks.
 type OverCommit struct {
 	UUID           string
 	Held, Capacity device.Amount
@@ -150,8 +150,7 @@ func (v *View) shift(before, after *Entry) bool {
 	return true
 }
 
-// sum computes from nothing everything that follows from the node's facts and its pods, so that a device
-// that comes back is charged at once.
+// sum computes Held, Missing and Unreadable from the devices and the pods.
 func (v *View) sum() {
 	v.Held = make([]device.Usage, len(v.Devices))
 	v.Missing = nil
@@ -194,7 +193,7 @@ func add(sum, u *device.Usage) {
 	sum.Exclusive = sum.Exclusive || u.Exclusive
 }
 
-// offers reports whether a node's devices may have room now that they had not before.
+// offers reports whether devices may have room after a change that they had not before.
 func offers(before, after []device.Device) bool {
 	for _, d := range after {
 		i := slices.IndexFunc(before, func(o device.Device) bool { return o.UUID == d.UUID })

@@ -10,7 +10,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-func TestMissingDevicesAndNodes(t *testing.T) { // case 26
+func TestMissingDevicesAndNodes(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 16384, "G0"))
 	b.Observe(pod("p", "n", phase.Pod{a}, on("G9", 4000)))
@@ -62,16 +62,18 @@ func TestSetNodeDelta(t *testing.T) {
 	} {
 		b := New()
 		b.SetNode(base)
-		if d, want := b.SetNode(test.to), (Delta{Node: "n", Changed: test.changed, Released: test.r, Raised: test.more}); d != want {
+		if d, want := b.SetNode(test.to), (Delta{Node: "n", Changed: test.changed, Released: test.r,
+			Raised: test.more}); d != want {
 			t.Errorf("%s: %+v, want %+v", name, d, want)
 		}
-		if d, want := b.SetNode(base), (Delta{Node: "n", Changed: test.changed, Released: test.more, Raised: test.r}); d != want {
+		if d, want := b.SetNode(base), (Delta{Node: "n", Changed: test.changed, Released: test.more,
+			Raised: test.r}); d != want {
 			t.Errorf("%s, back: %+v, want %+v", name, d, want)
 		}
 	}
 }
 
-func TestUnreadablePod(t *testing.T) { // case 27
+func TestUnreadablePod(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 16384, "G0"))
 	bad := pod("bad", "n", phase.Pod{a})
@@ -81,7 +83,8 @@ func TestUnreadablePod(t *testing.T) { // case 27
 		t.Errorf("the view says %q", got)
 	}
 	p := pod("p", "n", phase.Pod{a})
-	if _, _, err := b.Assume(p, put("G0", 1, p.Classes)); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(), "ns/bad") {
+	if _, _, err := b.Assume(p, put("G0", 1, p.Classes)); !errors.Is(err, ErrNode) || !strings.Contains(err.Error(),
+		"ns/bad") {
 		t.Errorf("error %v, want ErrNode naming ns/bad", err)
 	}
 	// Books of another pod are none the worse.
@@ -119,7 +122,7 @@ func TestUnreadablePod(t *testing.T) { // case 27
 	}
 }
 
-func TestExclusiveWhileItsPhaseRemains(t *testing.T) { // case 9
+func TestExclusiveWhileItsPhaseRemains(t *testing.T) {
 	b := New()
 	b.SetNode(node("n", 16384, "G"))
 	p := pod("p", "n", phase.Pod{i, a}, on("G", 100), on("G", 100))

@@ -60,10 +60,12 @@ func naiveFold(p Pod, completed int, amounts []device.Amount) device.Amount {
 		var sum device.Amount
 		for i, a := range amounts {
 			if naiveLives(p, i, time) {
-				sum = device.Amount{Slots: sum.Slots + a.Slots, MemoryMiB: sum.MemoryMiB + a.MemoryMiB, Cores: sum.Cores + a.Cores}
+				sum = device.Amount{Slots: sum.Slots + a.Slots, MemoryMiB: sum.MemoryMiB + a.MemoryMiB,
+					Cores: sum.Cores + a.Cores}
 			}
 		}
-		most = device.Amount{Slots: max(most.Slots, sum.Slots), MemoryMiB: max(most.MemoryMiB, sum.MemoryMiB), Cores: max(most.Cores, sum.Cores)}
+		most = device.Amount{Slots: max(most.Slots, sum.Slots), MemoryMiB: max(most.MemoryMiB, sum.MemoryMiB),
+			Cores: max(most.Cores, sum.Cores)}
 	}
 	return most
 }

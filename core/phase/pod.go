@@ -75,8 +75,8 @@ func (p Pod) Alive(k, position int) bool {
 	}
 }
 
-// Remains reports whether the container at a position is alive in any phase from index from on.
-func (p Pod) Remains(from, position int) bool {
+// remains reports whether the container at a position is alive in any phase from index from on.
+func (p Pod) remains(from, position int) bool {
 	if from > p.Steady() {
 		return false
 	}

@@ -65,11 +65,12 @@ func TestFold(t *testing.T) {
 		memory []int64
 		want   []int64 // from phase 0, 1, …
 	}{
-		{"case 1: inits run one after the other", Pod{i, i, i, a}, []int64{10000, 10000, 10000, 4000}, []int64{10000, 10000, 10000, 4000}},
-		{"case 2: a sidecar runs beside the app", Pod{s, a}, []int64{4000, 4000}, []int64{8000}},
-		{"case 3: sidecar after an init", Pod{i, s, i, a}, []int64{20000, 2000, 5000, 10000}, []int64{20000, 12000, 12000}},
-		{"case 3: sidecar first", Pod{s, i, a}, []int64{2000, 20000, 10000}, []int64{22000, 12000}},
-		{"case 12", Pod{i, i, a}, []int64{20000, 8000, 5000}, []int64{20000, 8000, 5000}},
+		{"inits run one after the other", Pod{i, i, i, a}, []int64{10000, 10000, 10000, 4000},
+			[]int64{10000, 10000, 10000, 4000}},
+		{"a sidecar runs beside the app", Pod{s, a}, []int64{4000, 4000}, []int64{8000}},
+		{"sidecar after an init", Pod{i, s, i, a}, []int64{20000, 2000, 5000, 10000}, []int64{20000, 12000, 12000}},
+		{"sidecar first", Pod{s, i, a}, []int64{2000, 20000, 10000}, []int64{22000, 12000}},
+		{"two inits and an app", Pod{i, i, a}, []int64{20000, 8000, 5000}, []int64{20000, 8000, 5000}},
 		{"apps add up", Pod{i, a, a}, []int64{1, 16000, 16000}, []int64{32000, 32000}},
 		{"a later phase may be the largest", Pod{i, i, a}, []int64{1, 3, 2}, []int64{3, 3, 2}},
 		{"all sidecars", Pod{s, s, a}, []int64{1, 2, 4}, []int64{7}},
@@ -92,7 +93,8 @@ func TestFold(t *testing.T) {
 
 // Every dimension has its own largest phase.
 func TestFoldDimensionsApart(t *testing.T) {
-	amounts := []device.Amount{{Slots: 2, MemoryMiB: 100, Cores: 10}, {Slots: 1, MemoryMiB: 300, Cores: 20}, {Slots: 1, MemoryMiB: 200, Cores: 30}}
+	amounts := []device.Amount{{Slots: 2, MemoryMiB: 100, Cores: 10}, {Slots: 1, MemoryMiB: 300, Cores: 20},
+		{Slots: 1, MemoryMiB: 200, Cores: 30}}
 	got, err := Pod{i, i, a}.Fold(0, func(position int) device.Amount { return amounts[position] })
 	if want := (device.Amount{Slots: 2, MemoryMiB: 300, Cores: 30}); err != nil || got != want {
 		t.Errorf("%v, %v, want %v", got, err, want)
@@ -141,7 +143,7 @@ func TestFoldProperty(t *testing.T) {
 				for _, time := range naiveTimes(p, from) {
 					lives = lives || naiveLives(p, position, time)
 				}
-				if p.Remains(from, position) != lives {
+				if p.remains(from, position) != lives {
 					t.Fatalf("seed %d: container %d of %v remains from %d: %v", seed, position, p, from, !lives)
 				}
 			}

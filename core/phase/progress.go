@@ -58,7 +58,7 @@ const (
 	SandboxReady
 )
 
-// Status is what a pod's status and metadata say of its progress, and nothing that was remembered.
+// Status is what a pod's status and metadata say of its progress.
 type Status struct {
 	Terminal       bool // status.phase Succeeded or Failed
 	Deleting       bool // the pod has a deletionTimestamp
@@ -73,7 +73,7 @@ type Progress struct {
 	// Inits is the number of init containers complete in this cycle, whatever the pod's phase says:
 	// all of them when an app container of this sandbox is running.
 	Inits int
-	// Terminal tells that the pod has ended: no phase remains.
+	// Terminal is set when the pod has ended: no phase remains.
 	Terminal bool
 }
 
@@ -102,7 +102,7 @@ func (p Pod) Progress(s Status) Progress {
 		if c != App {
 			continue
 		}
-		// A missing start time is before every sandbox, so it proves something only of none.
+		// A missing start time is before any sandbox that is known.
 		if state := s.State(i); state.Running && !state.StartedAt.Before(since) {
 			progress.Inits = p.Steady()
 			return progress

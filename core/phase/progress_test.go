@@ -36,7 +36,7 @@ func (s Status) states(states ...State) Status {
 	return s
 }
 
-// The rules of design section 1, "Which phases remain", and cases 13 to 18.
+// The rules of design section 1, "Which phases remain", and what real kubelets report.
 func TestProgress(t *testing.T) {
 	two := Pod{i, i, a}
 	one := Pod{i, a}
@@ -53,27 +53,34 @@ func TestProgress(t *testing.T) {
 	}{
 		// Rule 1. What is complete is read all the same, for those who print it.
 		{"terminal", one, terminal(ready(100)).states(exited(0, 101, 102), exited(0, 103, 104)), 1, true},
-		{"failed in its second init", two, terminal(ready(100)).states(exited(0, 101, 102), exited(1, 103, 104), waiting), 1, true},
-		{"terminal without a sandbox", two, terminal(noSandbox).states(exited(0, 101, 102), exited(0, 103, 104), exited(0, 105, 106)), 0, true},
+		{"failed in its second init", two, terminal(ready(100)).states(exited(0, 101, 102), exited(1, 103, 104),
+			waiting), 1, true},
+		{"terminal without a sandbox", two, terminal(noSandbox).states(exited(0, 101, 102), exited(0, 103, 104),
+			exited(0, 105, 106)), 0, true},
 
 		// Rule 2.
 		{"no sandbox", one, noSandbox.states(exited(0, 101, 102), waiting), 0, false},
 		{"no sandbox beats a running app", one, noSandbox.states(exited(0, 101, 102), running(103)), 0, false},
-		{"restarting beats a running app (case 14)", one, restarting.states(exited(0, 101, 102), running(103)), 0, false},
+		{"restarting beats a running app", one, restarting.states(exited(0, 101, 102), running(103)), 0, false},
 		{"restarting, sandbox unknown", one, Status{Restarting: true}.states(exited(0, 101, 102), waiting), 0, false},
-		{"deleted: no new cycle without a sandbox", two, deleting(noSandbox).states(exited(0, 101, 102), exited(0, 103, 104), exited(0, 105, 106)), 2, false},
-		{"deleted: no new cycle by restarting", one, deleting(restarting).states(exited(0, 101, 102), waiting), 1, false},
-		{"deleted: a later sandbox takes nothing back", one, deleting(ready(500)).states(exited(0, 101, 102), running(103)), 1, false},
+		{"deleted: no new cycle without a sandbox", two, deleting(noSandbox).states(exited(0, 101, 102),
+			exited(0, 103, 104), exited(0, 105, 106)), 2, false},
+		{"deleted: no new cycle by restarting", one, deleting(restarting).states(exited(0, 101, 102), waiting), 1,
+			false},
+		{"deleted: a later sandbox takes nothing back", one, deleting(ready(500)).states(exited(0, 101, 102),
+			running(103)), 1, false},
 
 		// Rule 3.
 		{"app running", two, ready(100).states(exited(0, 101, 102), exited(0, 103, 104), running(105)), 2, false},
 		{"app running since the second of the sandbox", one, ready(100).states(waiting, running(100)), 1, false},
-		{"app of a dead sandbox (case 14)", one, ready(200).states(exited(0, 101, 102), running(103)), 0, false},
+		{"app of a dead sandbox", one, ready(200).states(exited(0, 101, 102), running(103)), 0, false},
 		{"app without start time proves nothing", one, ready(100).states(waiting, running(0)), 0, false},
 		{"sandbox unknown: app without start time", one, Status{}.states(waiting, running(0)), 1, false},
-		{"sandbox ready since nobody knows: app without start time", one, ready(0).states(waiting, running(0)), 1, false},
+		{"sandbox ready since nobody knows: app without start time", one, ready(0).states(waiting, running(0)), 1,
+			false},
 		{"one of two apps", Pod{i, a, a}, ready(100).states(waiting, waiting, running(105)), 1, false},
-		{"kubelet skipped the second init (case 15)", two, ready(300).states(exited(0, 301, 310), exited(0, 111, 120), running(311)), 2, false},
+		{"kubelet skipped the second init", two, ready(300).states(exited(0, 301, 310), exited(0, 111, 120),
+			running(311)), 2, false},
 		{"app terminated proves nothing", one, ready(100).states(waiting, exited(0, 101, 102)), 0, false},
 		{"a running sidecar proves nothing", Pod{i, s, a}, ready(100).states(waiting, running(101), waiting), 0, false},
 
@@ -81,22 +88,30 @@ func TestProgress(t *testing.T) {
 		{"nothing yet", two, ready(100).states(waiting, waiting, waiting), 0, false},
 		{"first running", two, ready(100).states(running(101), waiting, waiting), 0, false},
 		{"first complete", two, ready(100).states(exited(0, 101, 102), running(103), waiting), 1, false},
-		{"both complete, app not yet", two, ready(100).states(exited(0, 101, 102), exited(0, 103, 104), waiting), 2, false},
-		{"whole seconds: the next starts as the last ends", two, ready(100).states(exited(0, 100, 100), exited(0, 100, 100), waiting), 2, false},
-		{"exit 1 holds its phase (case 17)", two, ready(100).states(exited(1, 101, 102), waiting, waiting), 0, false},
+		{"both complete, app not yet", two, ready(100).states(exited(0, 101, 102), exited(0, 103, 104), waiting), 2,
+			false},
+		{"whole seconds: the next starts as the last ends", two, ready(100).states(exited(0, 100, 100),
+			exited(0, 100, 100), waiting), 2, false},
+		{"exit 1 holds its phase", two, ready(100).states(exited(1, 101, 102), waiting, waiting), 0, false},
 		{"exit 1 of the second", two, ready(100).states(exited(0, 101, 102), exited(1, 103, 104), waiting), 1, false},
 		{"finished before this sandbox", one, ready(200).states(exited(0, 101, 199), waiting), 0, false},
 		{"finished in the second of the sandbox", one, ready(200).states(exited(0, 101, 200), waiting), 1, false},
-		{"started before a sandbox that was reported late", one, ready(105).states(exited(0, 101, 110), waiting), 1, false},
-		{"started before the previous finished: an older cycle's", two, ready(100).states(exited(0, 301, 310), exited(0, 111, 120), waiting), 1, false},
-		{"the same when nothing is known of the sandbox", two, Status{}.states(exited(0, 301, 310), exited(0, 111, 120), waiting), 1, false},
-		{"the first that is not complete ends the count", two, ready(100).states(running(101), exited(0, 103, 104), waiting), 0, false},
-		{"made up by kubelet (case 16)", one, ready(100).states(madeUp, waiting), 0, false},
-		{"made up by kubelet, app running (case 16)", one, ready(100).states(madeUp, running(101)), 1, false},
+		{"started before a sandbox that was reported late", one, ready(105).states(exited(0, 101, 110), waiting), 1,
+			false},
+		{"started before the previous finished: an older cycle's", two,
+			ready(100).states(exited(0, 301, 310), exited(0, 111, 120), waiting), 1, false},
+		{"the same when nothing is known of the sandbox", two, Status{}.states(exited(0, 301, 310),
+			exited(0, 111, 120), waiting), 1, false},
+		{"the first that is not complete ends the count", two, ready(100).states(running(101), exited(0, 103, 104),
+			waiting), 0, false},
+		{"made up by kubelet", one, ready(100).states(madeUp, waiting), 0, false},
+		{"made up by kubelet, app running", one, ready(100).states(madeUp, running(101)), 1, false},
 		{"no start time", one, ready(100).states(exited(0, 0, 102), waiting), 0, false},
 		{"no finish time", one, Status{}.states(exited(0, 101, 0), waiting), 0, false},
-		{"sidecars between are not counted", Pod{s, i, s, i, a}, ready(100).states(running(101), exited(0, 102, 103), running(103), exited(0, 104, 105), waiting), 2, false},
-		{"sidecars between need no state", Pod{s, i, s, i, a}, ready(100).states(waiting, exited(0, 102, 103), exited(1, 1, 2), exited(0, 104, 105), waiting), 2, false},
+		{"sidecars between are not counted", Pod{s, i, s, i, a}, ready(100).states(running(101), exited(0, 102, 103),
+			running(103), exited(0, 104, 105), waiting), 2, false},
+		{"sidecars between need no state", Pod{s, i, s, i, a}, ready(100).states(waiting, exited(0, 102, 103),
+			exited(1, 1, 2), exited(0, 104, 105), waiting), 2, false},
 		{"all inits are sidecars", Pod{s, a}, ready(100).states(waiting, waiting), 0, false},
 		{"no container", Pod{}, ready(100).states(), 0, false},
 	} {
@@ -138,15 +153,17 @@ func TestStories(t *testing.T) {
 			{"sandbox gone, the app still shown running", gone.states(old1, old2, running(121)), 20000},
 			{"a new sandbox, nothing else reported yet", ready(300).states(old1, old2, running(121)), 20000},
 			{"first init runs again", ready(300).states(running(301), old2, exited(137, 121, 299)), 20000},
-			{"first complete, second shows its old record", ready(300).states(exited(0, 301, 310), old2, exited(137, 121, 299)), during},
+			{"first complete, second shows its old record", ready(300).states(exited(0, 301, 310), old2,
+				exited(137, 121, 299)), during},
 			{"second runs", ready(300).states(exited(0, 301, 310), running(311), exited(137, 121, 299)), during},
-			{"second complete", ready(300).states(exited(0, 301, 310), exited(0, 311, 320), exited(137, 121, 299)), after},
+			{"second complete", ready(300).states(exited(0, 301, 310), exited(0, 311, 320), exited(137, 121, 299)),
+				after},
 			{"app runs", ready(300).states(exited(0, 301, 310), exited(0, 311, 320), running(321)), after},
 			{"succeeded", ended(ready(300)).states(exited(0, 301, 310), exited(0, 311, 320), exited(0, 321, 330)), 0},
 		}
 	}
 	for _, story := range []story{
-		{"case 12", pod, []int64{20000, 8000, 5000}, PerInit, []look{
+		{"each init in its turn, then the app", pod, []int64{20000, 8000, 5000}, PerInit, []look{
 			{"bound, no status", Status{}.states(waiting, waiting, waiting), 20000},
 			{"first runs", ready(100).states(running(101), waiting, waiting), 20000},
 			{"first complete", ready(100).states(exited(0, 101, 102), waiting, waiting), 8000},
@@ -157,11 +174,11 @@ func TestStories(t *testing.T) {
 			{"app backs off", ready(100).states(exited(0, 101, 102), exited(0, 102, 103), waiting), 5000},
 			{"failed", ended(ready(100)).states(exited(0, 101, 102), exited(0, 102, 103), exited(1, 106, 107)), 0},
 		}},
-		{"case 13, per-init", pod, []int64{8000, 20000, 5000}, PerInit, rerun(20000, 5000)},
-		{"case 13, all-inits", pod, []int64{20000, 8000, 5000}, AllInits, rerun(20000, 5000)},
-		{"case 13, hold", pod, []int64{20000, 8000, 5000}, Hold, rerun(20000, 20000)},
+		{"sandbox recreated, per-init", pod, []int64{8000, 20000, 5000}, PerInit, rerun(20000, 5000)},
+		{"sandbox recreated, all-inits", pod, []int64{20000, 8000, 5000}, AllInits, rerun(20000, 5000)},
+		{"sandbox recreated, hold", pod, []int64{20000, 8000, 5000}, Hold, rerun(20000, 20000)},
 		{"the larger init first", pod, []int64{20000, 8000, 5000}, PerInit, rerun(8000, 5000)},
-		{"case 14: restarted in place", pod, []int64{8000, 20000, 5000}, PerInit, []look{
+		{"restarted in place", pod, []int64{8000, 20000, 5000}, PerInit, []look{
 			{"steady", ready(100).states(old1, old2, running(121)), 5000},
 			{"restarting", restarting.states(old1, old2, running(121)), 20000},
 			{"all wait", restarting.states(waiting, waiting, waiting), 20000},
@@ -169,13 +186,13 @@ func TestStories(t *testing.T) {
 			{"first again", ready(100).states(exited(0, 301, 310), waiting, waiting), 20000},
 			{"steady again", ready(100).states(exited(0, 301, 310), exited(0, 311, 320), running(321)), 5000},
 		}},
-		{"case 17: the init gives up", Pod{i, a}, []int64{20000, 5000}, PerInit, []look{
+		{"the init gives up", Pod{i, a}, []int64{20000, 5000}, PerInit, []look{
 			{"exit 1, retried", ready(100).states(exited(1, 101, 102), waiting), 20000},
 			{"back-off", ready(100).states(waiting, waiting), 20000},
 			{"exit 1 again", ready(100).states(exited(1, 121, 122), waiting), 20000},
 			{"pod failed", ended(ready(100)).states(exited(1, 121, 122), waiting), 0},
 		}},
-		{"case 18: a sidecar flaps", Pod{s, i, a}, []int64{2000, 20000, 10000}, PerInit, []look{
+		{"a sidecar flaps", Pod{s, i, a}, []int64{2000, 20000, 10000}, PerInit, []look{
 			{"before the init", ready(100).states(running(101), waiting, waiting), 22000},
 			{"flaps during the init", ready(100).states(exited(0, 101, 102), running(102), waiting), 22000},
 			{"steady", ready(100).states(running(101), exited(0, 102, 103), running(104)), 12000},
@@ -183,7 +200,8 @@ func TestStories(t *testing.T) {
 			{"back-off", ready(100).states(waiting, exited(0, 102, 103), running(104)), 12000},
 			{"exit 1", ready(100).states(exited(1, 106, 107), exited(0, 102, 103), running(104)), 12000},
 			{"runs again", ready(100).states(running(108), exited(0, 102, 103), running(104)), 12000},
-			{"app and sidecar both down", ready(100).states(exited(0, 108, 109), exited(0, 102, 103), exited(1, 104, 109)), 12000},
+			{"app and sidecar both down", ready(100).states(exited(0, 108, 109), exited(0, 102, 103),
+				exited(1, 104, 109)), 12000},
 		}},
 		{"issue scenario 8, all-inits", pod, []int64{1024, 512, 256}, AllInits, []look{
 			{"second in a retry loop", ready(100).states(exited(0, 101, 102), exited(1, 103, 104), waiting), 1024},
@@ -292,7 +310,8 @@ func TestProgressProperty(t *testing.T) {
 		p := randomPod(r, 3)
 		status := Status{
 			Terminal: r.IntN(8) == 0, Deleting: r.IntN(6) == 0, Restarting: r.IntN(10) == 0,
-			Sandbox: []Sandbox{SandboxUnknown, SandboxNotReady, SandboxReady, SandboxReady, SandboxReady}[r.IntN(5)], SandboxReadyAt: at(r.Int64N(4)),
+			Sandbox: []Sandbox{SandboxUnknown, SandboxNotReady, SandboxReady, SandboxReady,
+				SandboxReady}[r.IntN(5)], SandboxReadyAt: at(r.Int64N(4)),
 		}
 		states := make([]State, len(p))
 		for k := range states {
@@ -335,7 +354,8 @@ func TestParseRelease(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "Hold", "per init", "all-inits,hold"} {
-		if _, err := ParseRelease(name); err == nil || !strings.Contains(err.Error(), "use per-init, all-inits or hold") {
+		if _, err := ParseRelease(name); err == nil || !strings.Contains(err.Error(),
+			"use per-init, all-inits or hold") {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -13,8 +13,8 @@ type Reservation struct {
 	// Devices is what each device is charged, sorted by UUID, then family. An init container on one
 	// device and an app on another charge both. Devices that no remaining phase uses are left out.
 	Devices []Holding
-	// Totals is what the namespace is charged for each family, sorted by family: the largest phase
-	// total, so that moving a container to another device does not change it.
+	// Totals is what the namespace is charged, sorted by family: the total of the largest phase over all devices.
+	// Moving a container to another device does not change it.
 	Totals []Total
 }
 
@@ -43,7 +43,7 @@ func (p Pod) Reserved(a device.Allocation, from int) (Reservation, error) {
 		return r, fmt.Errorf("the allocation has %d entries for %d containers", len(a), len(p))
 	}
 	for position, shares := range a {
-		if !p.Remains(from, position) {
+		if !p.remains(from, position) {
 			continue
 		}
 		for i := range shares {
@@ -52,7 +52,10 @@ func (p Pod) Reserved(a device.Allocation, from int) (Reservation, error) {
 	}
 	for i := range r.Devices {
 		h := &r.Devices[i]
-		amount, err := p.foldShares(from, a, func(s *device.Share) bool { return s.UUID == h.UUID && s.Family == h.Family })
+		amount, err := p.foldShares(from, a, func(s *device.Share) bool {
+			return s.UUID == h.UUID &&
+				s.Family == h.Family
+		})
 		if err != nil {
 			return Reservation{}, fmt.Errorf("device %s: %w", h.UUID, err)
 		}
@@ -82,7 +85,7 @@ func (r Reservation) Charges() map[string]Charge {
 	return charges
 }
 
-// list enters a share's device and family, without amounts, unless they are there already.
+// list adds a share's device and family, without amounts, unless they are listed.
 func (r *Reservation) list(s *device.Share) {
 	i := slices.IndexFunc(r.Devices, func(h Holding) bool { return h.UUID == s.UUID && h.Family == s.Family })
 	if i < 0 {

@@ -17,7 +17,8 @@ func on(uuid, family string, memoryMiB, cores int64) device.Share {
 }
 
 func held(uuid, family string, slots, memoryMiB, cores int64, exclusive bool) Holding {
-	return Holding{uuid, family, device.Usage{Amount: device.Amount{Slots: slots, MemoryMiB: memoryMiB, Cores: cores}, Exclusive: exclusive}}
+	return Holding{uuid, family, device.Usage{Amount: device.Amount{Slots: slots, MemoryMiB: memoryMiB, Cores: cores},
+		Exclusive: exclusive}}
 }
 
 func total(family string, devices, memoryMiB, cores int64) Total {
@@ -33,33 +34,43 @@ func TestReserved(t *testing.T) {
 		from       int
 		want       Reservation
 	}{
-		{"case 4: init and app on two cards, namespace charged the largest phase", Pod{i, a},
+		{"init and app on two cards, namespace charged the largest phase", Pod{i, a},
 			device.Allocation{{on("G0", n, 30000, 0)}, {on("G1", n, 20000, 0)}}, 0,
-			Reservation{[]Holding{held("G0", n, 1, 30000, 0, false), held("G1", n, 1, 20000, 0, false)}, []Total{total(n, 1, 30000, 0)}}},
-		{"case 4, init complete", Pod{i, a},
+			Reservation{[]Holding{held("G0", n, 1, 30000, 0, false), held("G1", n, 1, 20000, 0, false)},
+				[]Total{total(n, 1, 30000, 0)}}},
+		{"the same, init complete", Pod{i, a},
 			device.Allocation{{on("G0", n, 30000, 0)}, {on("G1", n, 20000, 0)}}, 1,
 			Reservation{[]Holding{held("G1", n, 1, 20000, 0, false)}, []Total{total(n, 1, 20000, 0)}}},
-		{"case 5: a container without devices shifts nothing", Pod{i, a, a},
+		{"a container without devices shifts nothing", Pod{i, a, a},
 			device.Allocation{nil, {on("G0", n, 16000, 0)}, {on("G0", n, 16000, 0)}}, 0,
 			Reservation{[]Holding{held("G0", n, 2, 32000, 0, false)}, []Total{total(n, 2, 32000, 0)}}},
-		{"case 7: two devices of 2048", Pod{a}, device.Allocation{{on("G1", n, 2048, 5), on("G0", n, 2048, 5)}}, 0,
-			Reservation{[]Holding{held("G0", n, 1, 2048, 5, false), held("G1", n, 1, 2048, 5, false)}, []Total{total(n, 2, 4096, 10)}}},
-		{"case 9: exclusive while the init remains", Pod{i, a}, device.Allocation{{on("G0", n, 1, 100)}, {on("G0", n, 1, 30)}}, 0,
+		{"two devices of 2048", Pod{a}, device.Allocation{{on("G1", n, 2048, 5), on("G0", n, 2048, 5)}}, 0,
+			Reservation{[]Holding{held("G0", n, 1, 2048, 5, false), held("G1", n, 1, 2048, 5, false)},
+				[]Total{total(n, 2, 4096, 10)}}},
+		{"exclusive while the init remains", Pod{i, a}, device.Allocation{{on("G0", n, 1, 100)},
+			{on("G0", n, 1, 30)}}, 0,
 			Reservation{[]Holding{held("G0", n, 1, 1, 100, true)}, []Total{total(n, 1, 1, 100)}}},
-		{"case 9: and not afterwards", Pod{i, a}, device.Allocation{{on("G0", n, 1, 100)}, {on("G0", n, 1, 30)}}, 1,
+		{"and not afterwards", Pod{i, a}, device.Allocation{{on("G0", n, 1, 100)}, {on("G0", n, 1, 30)}}, 1,
 			Reservation{[]Holding{held("G0", n, 1, 1, 30, false)}, []Total{total(n, 1, 1, 30)}}},
-		{"halves do not make an exclusive holder", Pod{a, a}, device.Allocation{{on("G0", n, 1, 50)}, {on("G0", n, 1, 50)}}, 0,
+		{"halves do not make an exclusive holder", Pod{a, a}, device.Allocation{{on("G0", n, 1, 50)},
+			{on("G0", n, 1, 50)}}, 0,
 			Reservation{[]Holding{held("G0", n, 2, 2, 100, false)}, []Total{total(n, 2, 2, 100)}}},
-		{"case 10: unlike amounts on unlike cards", Pod{a}, device.Allocation{{on("G0", n, 20480, 0), on("G1", n, 12288, 0)}}, 0,
-			Reservation{[]Holding{held("G0", n, 1, 20480, 0, false), held("G1", n, 1, 12288, 0, false)}, []Total{total(n, 2, 32768, 0)}}},
-		{"case 45: before the move", Pod{i, a, a}, device.Allocation{{on("Ga", n, 5000, 0)}, {on("Ga", n, 5000, 0)}, {on("Ga", n, 5000, 0)}}, 0,
+		{"unlike amounts on unlike cards", Pod{a}, device.Allocation{{on("G0", n, 20480, 0), on("G1", n, 12288, 0)}}, 0,
+			Reservation{[]Holding{held("G0", n, 1, 20480, 0, false), held("G1", n, 1, 12288, 0, false)},
+				[]Total{total(n, 2, 32768, 0)}}},
+		{"init on its two apps' card", Pod{i, a, a}, device.Allocation{{on("Ga", n, 5000, 0)}, {on("Ga", n, 5000, 0)},
+			{on("Ga", n, 5000, 0)}}, 0,
 			Reservation{[]Holding{held("Ga", n, 2, 10000, 0, false)}, []Total{total(n, 2, 10000, 0)}}},
-		{"case 45: after it the namespace is charged the same", Pod{i, a, a}, device.Allocation{{on("Gb", n, 5000, 0)}, {on("Ga", n, 5000, 0)}, {on("Ga", n, 5000, 0)}}, 0,
-			Reservation{[]Holding{held("Ga", n, 2, 10000, 0, false), held("Gb", n, 1, 5000, 0, false)}, []Total{total(n, 2, 10000, 0)}}},
+		{"init on another card: the namespace is charged the same", Pod{i, a, a},
+			device.Allocation{{on("Gb", n, 5000, 0)}, {on("Ga", n, 5000, 0)}, {on("Ga", n, 5000, 0)}}, 0,
+			Reservation{[]Holding{held("Ga", n, 2, 10000, 0, false), held("Gb", n, 1, 5000, 0, false)},
+				[]Total{total(n, 2, 10000, 0)}}},
 		{"two families, totals apart", Pod{i, a}, device.Allocation{{on("G0", n, 10, 0)}, {on("A0", m, 20, 0)}}, 0,
-			Reservation{[]Holding{held("A0", m, 1, 20, 0, false), held("G0", n, 1, 10, 0, false)}, []Total{total(m, 1, 20, 0), total(n, 1, 10, 0)}}},
+			Reservation{[]Holding{held("A0", m, 1, 20, 0, false), held("G0", n, 1, 10, 0, false)},
+				[]Total{total(m, 1, 20, 0), total(n, 1, 10, 0)}}},
 		{"one name, two families", Pod{a, a}, device.Allocation{{on("X", n, 10, 0)}, {on("X", m, 20, 0)}}, 0,
-			Reservation{[]Holding{held("X", m, 1, 20, 0, false), held("X", n, 1, 10, 0, false)}, []Total{total(m, 1, 20, 0), total(n, 1, 10, 0)}}},
+			Reservation{[]Holding{held("X", m, 1, 20, 0, false), held("X", n, 1, 10, 0, false)},
+				[]Total{total(m, 1, 20, 0), total(n, 1, 10, 0)}}},
 		{"ended", Pod{s, a}, device.Allocation{{on("G0", n, 10, 0)}, {on("G0", n, 20, 0)}}, None, Reservation{}},
 		{"without devices", Pod{i, a}, nil, 0, Reservation{}},
 		{"without devices, recorded", Pod{i, a}, device.Allocation{nil, nil}, 0, Reservation{}},
@@ -74,7 +85,8 @@ func TestReserved(t *testing.T) {
 }
 
 func TestReservedErrors(t *testing.T) {
-	if _, err := (Pod{i, a}).Reserved(device.Allocation{nil}, 0); err == nil || !strings.Contains(err.Error(), "1 entries for 2 containers") {
+	if _, err := (Pod{i, a}).Reserved(device.Allocation{nil}, 0); err == nil || !strings.Contains(err.Error(),
+		"1 entries for 2 containers") {
 		t.Errorf("short allocation: %v", err)
 	}
 	huge := on("G0", "NVIDIA", math.MaxInt64, 0)
@@ -88,7 +100,8 @@ func TestReservedErrors(t *testing.T) {
 		"in one container":         {device.Allocation{nil, {huge, other}}, "family NVIDIA: container 1"},
 		"in one container's start": {device.Allocation{{huge, other}, nil}, "family NVIDIA: container 0"},
 	} {
-		if _, err := (Pod{a, a}).Reserved(c.allocation, 0); !errors.Is(err, device.ErrOverflow) || !strings.Contains(err.Error(), c.want) {
+		if _, err := (Pod{a, a}).Reserved(c.allocation, 0); !errors.Is(err,
+			device.ErrOverflow) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -108,7 +121,8 @@ func TestReservedProperty(t *testing.T) {
 		for position := range allocation {
 			for _, d := range r.Perm(4)[:r.IntN(4)] {
 				family := []string{"NVIDIA", "AMD"}[d%2]
-				allocation[position] = append(allocation[position], on(fmt.Sprint("G", d), family, r.Int64N(100), []int64{0, 30, 100}[r.IntN(3)]))
+				allocation[position] = append(allocation[position], on(fmt.Sprint("G", d), family, r.Int64N(100),
+					[]int64{0, 30, 100}[r.IntN(3)]))
 			}
 		}
 		for from := range p.Len() + 1 {

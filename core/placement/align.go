@@ -7,11 +7,11 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Kubelet keeps the ids of a pod's init containers (not its sidecars) for the containers after them. Each of
-// these takes of the kept ids first, in random order, and what a sidecar or app has taken is kept no more.
-// The Topology Manager gives a container that comes while ids are kept no NUMA node but theirs. (Kubernetes
-// 1.37, pkg/kubelet/cm/devicemanager: devicesToReuse, generateDeviceTopologyHints.) So such a container is
-// chained to those before it: if its devices were on another NUMA node, it would have its ids elsewhere.
+// Kubelet keeps the ids of a pod's init containers (not its sidecars) for the containers after them. A later container
+// gets kept ids first, in random order; ids that a sidecar or app gets are kept no longer. While ids are kept, the
+// Topology Manager offers a container only their NUMA node. (Kubernetes 1.37, pkg/kubelet/cm/devicemanager:
+// devicesToReuse, generateDeviceTopologyHints.) So such a container is chained to those before it: its devices must be
+// on the NUMA node of its ids.
 
 // chain is some containers that inherit ids from each other. All their devices lie on one NUMA node.
 type chain struct {
@@ -27,11 +27,12 @@ func (c *chain) excludes(dev *device.Device) bool { return c.tied && c.node != d
 // nodes are 64.
 const maxTies = 64
 
-// findChains finds the chains of a loaded pod. Containers of which one asks for more devices than any NUMA
-// node has are none: they cannot be kept together there.
+// findChains finds the chains of a loaded pod. Containers of which one asks for more devices than any NUMA node has are
+// no chain, because they cannot be on one NUMA node.
 func (s *Scratch) findChains() {
 	roomiest := s.findNUMANodes()
-	var kept, members, first, next int // ids kept; the chain's containers, and the first of them that is loaded; the next that is
+	// ids kept; the chain's containers, and the first of them that is loaded; the next that is
+	var kept, members, first, next int
 	var current chain
 	end := func() {
 		if members < 2 || current.most > roomiest {
@@ -107,9 +108,8 @@ func (s *Scratch) placeChains() Reason {
 	return r
 }
 
-// tie ties each chain to a NUMA node and places the pod: of the ways on which the containers fit one after
-// the other the one with the least peak, then the policy's favourite; else one that search finds. complete
-// tells that a failure is proof.
+// tie ties each chain to a NUMA node and places the pod. Of the ways in which greedy succeeds it takes the one with the
+// least peak, then the policy's; else one that search finds. complete means that a failure is proof.
 func (s *Scratch) tie() (found, complete bool) {
 	ways := s.ways()
 	complete = ways <= maxTies
@@ -139,7 +139,7 @@ func (s *Scratch) tie() (found, complete bool) {
 	return false, complete
 }
 
-// tieNearest ties the chains, if there are any, in the way in which most containers find devices.
+// tieNearest ties the chains in the way in which most containers find devices.
 func (s *Scratch) tieNearest() {
 	best, most := 0, -1
 	for way := range s.ways() {
@@ -156,7 +156,7 @@ func (s *Scratch) tieNearest() {
 	s.tieTo(best)
 }
 
-// ways is in how many ways the chains can be tied, at most one more than are tried.
+// ways returns the number of ways to tie the chains, at most maxTies+1.
 func (s *Scratch) ways() int {
 	ways := 1
 	for range s.chains {
@@ -165,7 +165,7 @@ func (s *Scratch) ways() int {
 	return ways
 }
 
-// tieTo ties the chains in one of the ways there are, nothing placed.
+// tieTo ties the chains in one of the ways, with nothing placed.
 func (s *Scratch) tieTo(way int) {
 	for i := range s.chains {
 		c := &s.chains[i]

@@ -16,7 +16,8 @@ func benchNode(heldMiB int64) Node {
 			UUID: fmt.Sprintf("GPU-%d", i), Index: i, Family: "NVIDIA", Model: "NVIDIA A100-SXM4-40GB", NUMA: i / 4,
 			Capacity: device.Amount{Slots: 10, MemoryMiB: 40960, Cores: 100}, Healthy: true,
 		})
-		n.Held = append(n.Held, device.Usage{Amount: device.Amount{Slots: int64(i % 3), MemoryMiB: heldMiB + int64(i)*100, Cores: int64(i) * 5}})
+		n.Held = append(n.Held, device.Usage{Amount: device.Amount{Slots: int64(i % 3),
+			MemoryMiB: heldMiB + int64(i)*100, Cores: int64(i) * 5}})
 	}
 	return n
 }
@@ -56,7 +57,8 @@ func peerPlace(n Node, requests []device.Request, allowed func(uuid string) bool
 				held.Cores+taken[d].Cores+ask.Cores > dev.Capacity.Cores {
 				continue
 			}
-			taken[d] = device.Amount{Slots: taken[d].Slots + ask.Slots, MemoryMiB: taken[d].MemoryMiB + ask.MemoryMiB, Cores: taken[d].Cores + ask.Cores}
+			taken[d] = device.Amount{Slots: taken[d].Slots + ask.Slots, MemoryMiB: taken[d].MemoryMiB + ask.MemoryMiB,
+				Cores: taken[d].Cores + ask.Cores}
 			found++
 		}
 		if found < r.Devices {
@@ -151,7 +153,8 @@ func hardest() (Node, *Pod) {
 	}
 	p := &Pod{Classes: phase.Pod{phase.App, phase.Sidecar, phase.Init, phase.Sidecar}}
 	for i, memory := range []int64{37, 35, 14, 18} {
-		p.Requests = append(p.Requests, device.Request{Family: "NVIDIA", Devices: []int{4, 5, 4, 4}[i], MemoryMiB: memory})
+		p.Requests = append(p.Requests, device.Request{Family: "NVIDIA", Devices: []int{4, 5, 4, 4}[i],
+			MemoryMiB: memory})
 	}
 	return n, p
 }

@@ -2,10 +2,9 @@ package placement
 
 import "github.com/phasegpu/phasegpu/core/device"
 
-// Check reports whether an allocation that is already decided fits a node, over the phases from index
-// from on: Fits, or the first reason against it. It holds the allocation to everything that Fit obeys,
-// health, cordon and selectors included: it is for pods that are not yet bound. n.Held is what others
-// hold, without this pod.
+// Check returns Fits when an allocation that was decided before fits a node in the phases from index from on, else the
+// first reason against it. It applies all of Fit's rules, health, cordon and selectors included, so it is for pods that
+// are not bound yet. n.Held is without this pod.
 func Check(n Node, p *Pod, a device.Allocation, from int) Reason {
 	var s Scratch
 	return s.Check(n, p, a, from)
@@ -51,7 +50,7 @@ func (p *Pod) counts(a device.Allocation) bool {
 	return true
 }
 
-// checkShare holds one share against the node and what is placed, and places it.
+// checkShare places one share, or returns the reason against it.
 func (s *Scratch) checkShare(c *container, share device.Share) Reason {
 	d := s.node.find(share.UUID)
 	if d < 0 {

@@ -9,14 +9,14 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Explanation says with numbers why a pod fits a node or does not.
+// Explanation is why a pod fits a node or does not, with numbers.
 type Explanation struct {
 	Reason     Reason            // what Fit says
 	Allocation device.Allocation // what Fit gives
 	Containers []ContainerReport // those that ask for devices, in position order
 }
 
-// ContainerReport is how one container fares on a node.
+// ContainerReport is where one container fits on a node.
 type ContainerReport struct {
 	Position int
 	Class    phase.Class
@@ -25,7 +25,7 @@ type ContainerReport struct {
 	Devices  []DeviceReport // all of the node's, in its order
 }
 
-// DeviceReport is how one container fares on one device.
+// DeviceReport is whether one container fits on one device.
 type DeviceReport struct {
 	UUID     string
 	Reason   Reason // why the device does not take the container, or Fits
@@ -44,9 +44,9 @@ type PhaseReport struct {
 	Reason       Reason        // why the device does not take the container in it, or Fits
 }
 
-// Explain reports on every container and device. Of a pod that fits, a container's numbers are those
-// beside all others of the pod where Fit puts them. Of one that does not, they are those beside the
-// containers that were placed before it, one after the other, until devices were too few.
+// Explain reports on every container and device. When the pod fits, the numbers of a container are those beside the
+// pod's other containers where Fit places them. When it does not, they are those beside the containers that were placed
+// before it.
 func Explain(n Node, p *Pod) Explanation {
 	a, reason := Fit(n, p)
 	e := Explanation{Reason: reason, Allocation: a}
@@ -108,7 +108,8 @@ func (e Explanation) Sentence(name func(position int) string) string {
 	if c == nil {
 		return e.Reason.String()
 	}
-	return fmt.Sprintf("%v: %v container %s asks for %s; %s", e.Reason, c.Class, name(c.Position), asked(c.Request), c.nearest(name))
+	return fmt.Sprintf("%v: %v container %s asks for %s; %s", e.Reason, c.Class, name(c.Position), asked(c.Request),
+		c.nearest(name))
 }
 
 // culprit is the container to speak of: one that fails for the pod's reason, else the first that fails.

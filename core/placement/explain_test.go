@@ -10,7 +10,7 @@ import (
 
 func names(position int) string { return []string{"prep", "mesh", "main"}[position] }
 
-// TestExplainSaysWhichPhase is case 52: per node, per device, per phase, with numbers.
+// A report has numbers for each device and phase.
 func TestExplainSaysWhichPhase(t *testing.T) {
 	n := cards(24576, 24576).with(0, 8192, 20).with(1, 4096, 0)
 	p := pod("ISA", ask(20480, 0), ask(2048, 0), ask(22000, 30))
@@ -21,9 +21,11 @@ func TestExplainSaysWhichPhase(t *testing.T) {
 	want := ContainerReport{
 		Position: 2, Class: p.Classes[2], Request: p.Requests[2], Reason: NoMemory,
 		Devices: []DeviceReport{
-			{UUID: "a", Reason: NoMemory, Capacity: n.Devices[0].Capacity, Held: n.Held[0], Asked: on("", 22000, 30).Amount,
+			{UUID: "a", Reason: NoMemory, Capacity: n.Devices[0].Capacity, Held: n.Held[0],
+				Asked:  on("", 22000, 30).Amount,
 				Phases: []PhaseReport{{Phase: 1, InitPosition: -1, Own: on("", 2048, 0).Amount, Reason: NoMemory}}},
-			{UUID: "b", Reason: NoMemory, Capacity: n.Devices[1].Capacity, Held: n.Held[1], Asked: on("", 22000, 30).Amount,
+			{UUID: "b", Reason: NoMemory, Capacity: n.Devices[1].Capacity, Held: n.Held[1],
+				Asked:  on("", 22000, 30).Amount,
 				Phases: []PhaseReport{{Phase: 1, InitPosition: -1, Reason: NoMemory}}},
 		},
 	}
@@ -63,9 +65,11 @@ func TestExplainSentences(t *testing.T) {
 			"GPUs in exclusive use or not free for it: app container prep asks for 1 × NVIDIA (all memory, 100% cores); " +
 				"devices: 1 GPUs in exclusive use or not free for it; " +
 				"nearest is a, in the steady state: 1 slots (whole cores are not shared) asked, 0 held by the pod's other containers, 1 by other pods, of 10"},
-		{"cordoned", cards(16384, 16384).but(1, func(d *device.Device) { d.Cordoned = true }).but(0, func(d *device.Device) { d.Healthy = false }), pod("A", ask(0, 100)),
+		{"cordoned", cards(16384, 16384).but(1, func(d *device.Device) { d.Cordoned = true }).but(0,
+			func(d *device.Device) { d.Healthy = false }), pod("A", ask(0, 100)),
 			"Cordoned GPUs: app container prep asks for 1 × NVIDIA (all memory, 100% cores); devices: 1 Unhealthy GPUs, 1 Cordoned GPUs"},
-		{"strict", cards(20000, 10000).numa("01").with(0, 1, 0), pod("ISA", ask(11000, 0), ask(5000, 0), ask(15000, 0)).strict(),
+		{"strict", cards(20000, 10000).numa("01").with(0, 1, 0), pod("ISA", ask(11000, 0), ask(5000, 0),
+			ask(15000, 0)).strict(),
 			"Insufficient GPUs on one NUMA node for containers that inherit device ids: init container prep asks for 1 × NVIDIA (11000 MiB, no limit on cores); " +
 				"devices: 1 GPUs too small for the pod's phases, 1 Insufficient GPUs on one NUMA node for containers that inherit device ids"},
 		{"fits", cards(16384), pod("A", ask(1, 0)), "Fits"},
@@ -119,7 +123,8 @@ func TestExplainAgreesWithFit(t *testing.T) {
 func sumOf(amounts ...device.Amount) device.Amount {
 	var total device.Amount
 	for _, a := range amounts {
-		total = device.Amount{Slots: total.Slots + a.Slots, MemoryMiB: total.MemoryMiB + a.MemoryMiB, Cores: total.Cores + a.Cores}
+		total = device.Amount{Slots: total.Slots + a.Slots, MemoryMiB: total.MemoryMiB + a.MemoryMiB,
+			Cores: total.Cores + a.Cores}
 	}
 	return total
 }

@@ -1,8 +1,8 @@
 // Package placement decides on which devices of a node a pod's containers go.
 //
-// It is pure: a node is what it has and what others hold there, a pod is its classes and requests, and
-// the answer is an allocation or a reason. Feasibility is phase-aware: what must fit on a device is
-// what others hold plus the largest phase of this pod there, never the sum of its containers.
+// It is pure: a Node is its devices and what other pods hold there, a Pod is its classes and requests, and the answer
+// is an allocation or a Reason. What must fit on a device is what other pods hold plus the largest phase of this pod
+// there, never the sum of its containers.
 //
 // A device takes a container when it is of the family asked for, healthy, not cordoned, not in MIG mode
 // and not excluded by the pod's selectors, and when in every phase in which the container is alive
@@ -12,8 +12,13 @@
 //   - a container with device.WholeCores is alone there, among others' containers and the pod's own;
 //   - a container with 0 cores (no limit) finds less than all cores reserved.
 //
-// Four questions about one node: Fit, where does the pod go; Score, how good a place is that; Check, does
-// what was decided still fit; Refit, could one container go elsewhere. Explain answers the first at length.
+// The questions about one node are:
+//
+//	Fit      where does the pod go?
+//	Score    how good is that node?
+//	Check    does an allocation that was decided before still fit?
+//	Refit    can one container move to other devices?
+//	Explain  why does the pod fit or not, with numbers?
 //
 // Read before: package phase. Read next: package ledger, which knows what others hold.
 package placement
@@ -25,7 +30,7 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Policy breaks ties between places that fit.
+// Policy chooses between nodes, or devices, that fit.
 type Policy uint8
 
 // The policies, for nodes and for devices separately.
@@ -42,8 +47,8 @@ func (p Policy) String() string {
 	return "binpack"
 }
 
-// Node is what a pod is placed on: devices, and for each what everybody but the pod holds.
-// Devices and Held have the same length and order; both are read only. Nil Held is nobody's.
+// Node is where a pod is placed: devices, and what pods other than this one hold of each. Devices and Held have the
+// same length and order; both are read only. Nil Held means no device is in use.
 type Node struct {
 	Devices []device.Device
 	Held    []device.Usage
@@ -57,9 +62,8 @@ func (n Node) held(d int) device.Usage {
 	return device.Usage{}
 }
 
-// Selector restricts the devices a pod may use of one family; containers that ask for another family
-// are not concerned. Empty lists restrict nothing. A model matches when it contains the word, ignoring
-// case.
+// Selector restricts which devices of one family a pod may use. Empty lists restrict nothing. A model matches when it
+// contains the word, ignoring case.
 type Selector struct {
 	Family                 string // type word; "" restricts every family
 	UseUUIDs, AvoidUUIDs   []string
@@ -68,8 +72,8 @@ type Selector struct {
 
 // Pod is what is placed: one request per container position.
 //
-// With StrictFamily, containers that kubelet gives the ids of earlier init containers to (see chain) have
-// their devices on the same NUMA node as those, where a node has enough on one for each of them.
+// With StrictFamily, containers to which kubelet gives the ids of earlier init containers (see chain) have their
+// devices on the same NUMA node as those, if one has enough devices for each of them.
 type Pod struct {
 	Classes      phase.Pod
 	Requests     []device.Request // parallel to Classes
@@ -80,10 +84,9 @@ type Pod struct {
 	NodePolicy   Policy // between nodes
 }
 
-// Fit returns an allocation for the pod, or the reason why there is none. The search is exhaustive for
-// pods of up to 4 containers with devices on 8 devices (and well beyond, see search): it then finds a
-// placement whenever one exists. The result never exceeds a device in any phase, is the same for the
-// same input, and has one entry per container position.
+// Fit returns an allocation for the pod, with one entry per container position, or the reason why there is none. It
+// finds an allocation whenever one exists for pods of up to 4 containers with devices on nodes of 8 devices, and mostly
+// beyond (see search). The same input gives the same result.
 //
 // Callers with many nodes use a Scratch, which allocates nothing.
 func Fit(n Node, p *Pod) (device.Allocation, Reason) {
@@ -98,9 +101,9 @@ func Fit(n Node, p *Pod) (device.Allocation, Reason) {
 	return a, Fits
 }
 
-// Score rates a node on which the pod has been given an allocation, from 0 to 1, by the pod's node
-// policy: how full (Binpack) or how empty (Spread) the devices it uses will be at the pod's peak. A
-// device's fullness is the mean of its slots', memory's and cores'. Without devices it is 0.
+// Score rates a node for a pod and its allocation there, from 0 to 1, by the pod's node policy: how full (Binpack) or
+// how empty (Spread) the devices of the allocation are at the pod's peak. The fullness of a device is the mean of that
+// of its slots, memory and cores. Without devices the score is 0.
 func Score(n Node, p *Pod, a device.Allocation) float64 {
 	var s Scratch
 	s.load(n, p, 0)

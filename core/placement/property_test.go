@@ -62,7 +62,8 @@ func TestFitIsExactlyWhatTheTwinFinds(t *testing.T) {
 			if searched < size.pods/1000 {
 				t.Errorf("only %d found by search alone", searched)
 			}
-			for _, reason := range []Reason{Fits, TooFewDevices, NotSelected, NoMemory, NoSlots, NoCores, Exclusive, CapacityTooSmall, NotOnOneNUMANode, NotAligned} {
+			for _, reason := range []Reason{Fits, TooFewDevices, NotSelected, NoMemory, NoSlots, NoCores, Exclusive,
+				CapacityTooSmall, NotOnOneNUMANode, NotAligned} {
 				if seen[reason] == 0 {
 					t.Errorf("never %q: the random pods do not try it", reason)
 				}
@@ -103,7 +104,8 @@ func checkSteady(t *testing.T, r *rand.Rand, n Node, p *Pod, got device.Allocati
 	}
 	var s Scratch
 	if score, reason3 := s.Rate(n, p); reason3 != reason || reason == Fits && score != Score(n, p, again) {
-		t.Fatalf("Rate %v %q, Fit %q with score %v\nnode %+v\npod %+v", score, reason3, reason, Score(n, p, again), n, p)
+		t.Fatalf("Rate %v %q, Fit %q with score %v\nnode %+v\npod %+v", score, reason3, reason, Score(n, p, again), n,
+			p)
 	}
 	shuffled := Node{Devices: make([]device.Device, len(n.Devices)), Held: make([]device.Usage, len(n.Held))}
 	for i, j := range r.Perm(len(n.Devices)) {
@@ -146,11 +148,13 @@ func TestInitsRaiseThePeakLeast(t *testing.T) {
 		chosen := totalPeakMiB(n, p, a, 0)
 		for d := range n.Devices {
 			other := append(device.Allocation(nil), a...)
-			other[last] = []device.Share{{UUID: n.Devices[d].UUID, Family: n.Devices[d].Family, Amount: p.Requests[last].On(n.Devices[d].Capacity.MemoryMiB)}}
+			other[last] = []device.Share{{UUID: n.Devices[d].UUID, Family: n.Devices[d].Family,
+				Amount: p.Requests[last].On(n.Devices[d].Capacity.MemoryMiB)}}
 			if valid(n, p, other, 0) {
 				checked++
 				if peak := totalPeakMiB(n, p, other, 0); peak < chosen {
-					t.Fatalf("peaks %d MiB, with container %d on %s %d\nnode %+v\npod %+v\n%v", chosen, last, n.Devices[d].UUID, peak, n, p, a)
+					t.Fatalf("peaks %d MiB, with container %d on %s %d\nnode %+v\npod %+v\n%v", chosen, last,
+						n.Devices[d].UUID, peak, n, p, a)
 				}
 			}
 		}
@@ -195,7 +199,8 @@ func TestCheckIsTheTwin(t *testing.T) {
 			perm := r.Perm(len(n.Devices))
 			for k := range request.Devices {
 				dev := n.Devices[perm[k%len(perm)]]
-				a[i] = append(a[i], device.Share{UUID: dev.UUID, Family: dev.Family, Amount: request.On(dev.Capacity.MemoryMiB)})
+				a[i] = append(a[i], device.Share{UUID: dev.UUID, Family: dev.Family,
+					Amount: request.On(dev.Capacity.MemoryMiB)})
 			}
 		}
 		for from := range p.Classes.Len() + 1 {

@@ -1,15 +1,15 @@
 package placement
 
-// Reason is why a pod or container cannot be placed: a small closed set, so that kube-scheduler can
-// aggregate the sentences over thousands of nodes.
+// Reason is why a pod or container cannot be placed. The set is small and closed, so that kube-scheduler can count
+// equal sentences over thousands of nodes.
 type Reason uint8
 
-// The reasons, worst first: up to NotOnOneNUMANode they hold however empty the node becomes. A device
-// is refused for the first that applies, and a container for the first that leaves it too few devices.
+// The reasons, worst first. Up to NotOnOneNUMANode they hold however empty the node becomes. A device is refused for
+// the first reason that applies, and a container for the first that leaves it too few devices.
 const (
 	Fits Reason = iota
 
-	// Of a recorded allocation: Check and Refit.
+	// Of a recorded allocation, by Check and Refit.
 	Mismatch      // the record is not what the pod asks for
 	PhaseOver     // no phase remains in which the container is alive
 	UnknownDevice // a device is not on the node
@@ -22,12 +22,12 @@ const (
 	Unhealthy        // too many are
 	Cordoned         // too many are
 	NeedsMore        // on a larger card the container's percentage, or the whole, is more than recorded
-	CapacityTooSmall // no set of devices could hold it even if nobody held anything
+	CapacityTooSmall // too small even if no other pod held anything
 	NotOnOneNUMANode // containers must lie on one NUMA node, and no node has enough devices that could hold them
 
 	NoSlots    // what others hold leaves too few slots
 	NoMemory   // what others hold leaves too little memory
-	Exclusive  // a holder, or the container itself, shares with nobody
+	Exclusive  // a holder, or the container itself, asks for all cores
 	NoCores    // what others hold leaves too few cores, or none for a container without a limit
 	NotAligned // what others hold leaves too little on one NUMA node for containers that inherit device ids
 	Fragmented // each container would fit alone, but not all phases together

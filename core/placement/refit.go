@@ -6,18 +6,17 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 )
 
-// Refit places the container at one position anew within the allowed devices, everything else of the
-// allocation fixed, over the phases from index from on. n.Held is what others hold, without this pod.
+// Refit moves the container at one position to allowed devices, for the phases from index from on. n.Held is without
+// this pod. The pod's other containers stay where they are.
 //
-// Count and amounts stay as recorded, so the namespace's charge cannot change: a share keeps its amount
-// and its place in the list and only its device differs. Shares on allowed devices stay; if that is all
-// of them, the answer is the recorded shares. The others move to the devices that take them, first
-// those where the pod's peak rises least, then by the policy, then the lowest index. A share does not
-// move to a device where the request would come to more than is recorded (NeedsMore), nor to one
-// refused by what Fit refuses. With NUMABind all shares end on one NUMA node, the one where most stay.
+// Count and amounts stay as recorded, so the namespace's charge does not change: only the device of a share differs.
+// Shares on allowed devices stay. The others move to devices that take them by Fit's rules: first those where the pod's
+// peak rises least, then by the policy, then the lowest index. A share does not move to a device of which the request
+// would need more than is recorded (NeedsMore). With NUMABind all shares end on one NUMA node, the one where most stay.
 //
-// It returns the container's new shares, or the recorded ones and the reason, and changes nothing.
-func Refit(n Node, p *Pod, a device.Allocation, from, position int, allowed func(uuid string) bool) ([]device.Share, Reason) {
+// It returns the container's new shares, or the recorded ones and the reason. It changes nothing.
+func Refit(n Node, p *Pod, a device.Allocation, from, position int, allowed func(uuid string) bool) ([]device.Share,
+	Reason) {
 	if !p.counts(a) || position < 0 || position >= len(a) || len(a[position]) == 0 {
 		return nil, Mismatch
 	}
@@ -105,9 +104,9 @@ func (a cost) less(b cost) bool {
 	return a.moved < b.moved || a.moved == b.moved && less(a.rise, b.rise)
 }
 
-// match gives each leaving share a device of its own, and returns the share by device, -1 for none;
-// nil when there is no way. Shares of equal amounts get the best devices. Those that differ (unlike
-// cards) may have to make room for each other, which is what augmenting paths do: exact and bounded.
+// match assigns each leaving share a device of its own. It returns the share by device, -1 for none, or nil when that
+// is impossible. Shares of equal amounts get the best devices. Shares of unlike cards may compete for devices, which
+// augmenting paths resolve exactly.
 func (m *move) match(leaving []int, offered, stays []bool) []int {
 	goes := make([]int, len(offered))
 	for d := range goes {
@@ -172,8 +171,8 @@ func (m *move) refusal(i, d int) Reason {
 	return m.s.beside(m.c, d, ask)
 }
 
-// lacks returns the first reason, in their order, that leaves fewer devices than there are leaving
-// shares; a device counts by the share that it refuses last.
+// lacks returns the first reason that leaves fewer devices than there are leaving shares, or Fits. Of the reasons for
+// which a device refuses the shares the last one counts.
 func (m *move) lacks(leaving []int, offered, stays []bool) Reason {
 	var refused [reasons]int
 	left := 0

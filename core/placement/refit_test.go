@@ -12,7 +12,8 @@ import (
 
 // refitTwin tries every device for every share. It returns whether there is a way, and the least
 // number of shares moved and, among those ways, the least total peak in MiB.
-func refitTwin(n Node, p *Pod, a device.Allocation, from, position int, allowed func(string) bool) (ok bool, moved int, peakMiB int64) {
+func refitTwin(n Node, p *Pod, a device.Allocation, from, position int, allowed func(string) bool) (ok bool,
+	moved int, peakMiB int64) {
 	recorded := a[position]
 	if !slices.ContainsFunc(recorded, func(s device.Share) bool { return !allowed(s.UUID) }) {
 		return true, 0, totalPeakMiB(n, p, a, from)
@@ -96,7 +97,8 @@ func TestRefitIsExactlyWhatTheTwinFinds(t *testing.T) {
 		n := randomNode(r, 2+r.IntN(4))
 		p := randomPod(r, 3, n)
 		if r.IntN(3) == 0 { // unlike amounts, when the cards are
-			p.Requests[r.IntN(len(p.Requests))] = device.Request{Family: "N", Devices: 2, MemoryPercent: 1 + r.Int64N(100)}
+			p.Requests[r.IntN(len(p.Requests))] = device.Request{Family: "N", Devices: 2,
+				MemoryPercent: 1 + r.Int64N(100)}
 			for d := range n.Devices {
 				n.Devices[d].Capacity.MemoryMiB = pick[int64](r, 10, 16, 20)
 			}
@@ -124,7 +126,8 @@ func TestRefitIsExactlyWhatTheTwinFinds(t *testing.T) {
 		seen[reason]++
 		ok, moved, peak := refitTwin(n, p, a, from, position, allowed)
 		where := func() string {
-			return fmt.Sprintf("container %d from phase %d, allowed %v\nnode %+v\npod %+v\n%v → %v", position, from, set, n, p, a, got)
+			return fmt.Sprintf("container %d from phase %d, allowed %v\nnode %+v\npod %+v\n%v → %v", position, from,
+				set, n, p, a, got)
 		}
 		if ok != (reason == Fits) {
 			t.Fatalf("got %q, the twin says %v\n%s", reason, ok, where())
@@ -189,7 +192,8 @@ func cards(memoryMiB ...int64) Node {
 // with lets others hold memory on a card.
 func (n Node) with(d int, memoryMiB, cores int64) Node {
 	n.Held = slices.Clone(n.Held)
-	n.Held[d] = device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}, Exclusive: cores == 100}
+	n.Held[d] = device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores},
+		Exclusive: cores == 100}
 	return n
 }
 
@@ -211,7 +215,8 @@ func percent(percent int64, devices int) device.Request {
 
 // on is a share of a card.
 func on(uuid string, memoryMiB, cores int64) device.Share {
-	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB,
+		Cores: cores}}
 }
 
 func pod(classes string, requests ...device.Request) *Pod {
@@ -236,51 +241,70 @@ func TestRefit(t *testing.T) {
 		want           string // UUIDs
 		reason         Reason
 	}{
-		{"case 44: init moves to its app's card", cards(40960, 40960), initApp, onAB, 0, 0, "b", "b", Fits},
-		{"case 44: a sidecar there is a sum", cards(40960, 40960), pod("SA", ask(30000, 0), ask(20000, 0)), onAB, 0, 0, "b", "a", NoMemory},
+		{"init moves to its app's card", cards(40960, 40960), initApp, onAB, 0, 0, "b", "b", Fits},
+		{"a sidecar on the app's card is a sum", cards(40960, 40960), pod("SA", ask(30000, 0), ask(20000, 0)), onAB,
+			0, 0, "b", "a", NoMemory},
 		{"other pod's 15 on b", cards(40960, 40960).with(1, 15000, 0), initApp, onAB, 0, 0, "b", "a", NoMemory},
 		{"other pod's 10 on b", cards(40960, 40960).with(1, 10000, 0), initApp, onAB, 0, 0, "b", "b", Fits},
-		{"case 45: init leaves its two apps' card", cards(40960, 40960), pod("IAA", ask(5000, 0), ask(5000, 0), ask(5000, 0)),
+		{"init leaves its two apps' card", cards(40960, 40960), pod("IAA", ask(5000, 0), ask(5000, 0), ask(5000, 0)),
 			device.Allocation{{on("a", 5000, 0)}, {on("a", 5000, 0)}, {on("a", 5000, 0)}}, 0, 0, "b", "b", Fits},
 		{"sidecar after a larger init", cards(40960, 40960), pod("ISA", ask(30000, 0), ask(20000, 0), none),
 			device.Allocation{{on("b", 30000, 0)}, {on("a", 20000, 0)}, nil}, 0, 1, "b", "b", Fits},
 		{"sidecar before a larger init", cards(40960, 40960), pod("SIA", ask(20000, 0), ask(30000, 0), none),
 			device.Allocation{{on("a", 20000, 0)}, {on("b", 30000, 0)}, nil}, 0, 0, "b", "a", NoMemory},
-		{"sidecar before a larger init that has completed", cards(40960, 40960), pod("SIA", ask(20000, 0), ask(30000, 0), none),
+		{"sidecar before a larger init that has completed", cards(40960, 40960),
+			pod("SIA", ask(20000, 0), ask(30000, 0), none),
 			device.Allocation{{on("a", 20000, 0)}, {on("b", 30000, 0)}, nil}, 1, 0, "b", "b", Fits},
-		{"two apps are a sum", cards(40960, 40960), pod("AA", ask(30000, 0), ask(20000, 0)), onAB, 0, 0, "b", "a", NoMemory},
+		{"two apps are a sum", cards(40960, 40960), pod("AA", ask(30000, 0), ask(20000, 0)), onAB, 0, 0, "b", "a",
+			NoMemory},
 		{"slots are counted by entry", cards(40960, 40960).but(1, func(d *device.Device) { d.Capacity.Slots = 1 }),
-			pod("AA", ask(1000, 0), ask(1000, 0)), device.Allocation{{on("a", 1000, 0)}, {on("b", 1000, 0)}}, 0, 0, "b", "a", NoSlots},
-		{"case 5: a container without devices in front shifts nothing", cards(40960, 40960), pod("IIA", none, ask(30000, 0), ask(20000, 0)),
+			pod("AA", ask(1000, 0), ask(1000, 0)), device.Allocation{{on("a", 1000, 0)},
+				{on("b", 1000, 0)}}, 0, 0, "b", "a", NoSlots},
+		{"a container without devices in front shifts nothing", cards(40960, 40960),
+			pod("IIA", none, ask(30000, 0), ask(20000, 0)),
 			device.Allocation{nil, {on("a", 30000, 0)}, {on("b", 20000, 0)}}, 0, 1, "b", "b", Fits},
-		{"already allowed", cards(40960, 40960).but(0, func(d *device.Device) { d.Healthy = false }), initApp, onAB, 0, 0, "ab", "a", Fits},
-		{"one of two devices is already right", cards(40960, 40960, 40960), pod("A", device.Request{Family: "NVIDIA", Devices: 2, MemoryMiB: 1000}),
+		{"already allowed", cards(40960, 40960).but(0, func(d *device.Device) { d.Healthy = false }), initApp, onAB,
+			0, 0, "ab", "a", Fits},
+		{"one of two devices is already right", cards(40960, 40960, 40960),
+			pod("A", device.Request{Family: "NVIDIA", Devices: 2, MemoryMiB: 1000}),
 			device.Allocation{{on("a", 1000, 0), on("b", 1000, 0)}}, 0, 0, "bc", "cb", Fits},
-		{"fewer allowed than needed", cards(40960, 40960, 40960), pod("A", device.Request{Family: "NVIDIA", Devices: 2, MemoryMiB: 1000}),
+		{"fewer allowed than needed", cards(40960, 40960, 40960),
+			pod("A", device.Request{Family: "NVIDIA", Devices: 2, MemoryMiB: 1000}),
 			device.Allocation{{on("a", 1000, 0), on("b", 1000, 0)}}, 0, 0, "b", "ab", TooFewDevices},
 		{"least rise of the peak", cards(40960, 40960, 40960), pod("IA", ask(10000, 0), ask(20000, 0)),
 			device.Allocation{{on("a", 10000, 0)}, {on("c", 20000, 0)}}, 0, 0, "bc", "c", Fits},
-		{"percentage on a larger card", cards(40960, 81920), pod("A", percent(50, 1)), device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "a", NeedsMore},
-		{"whole card on a larger card", cards(40960, 81920), pod("A", ask(0, 0)), device.Allocation{{on("a", 40960, 0)}}, 0, 0, "b", "a", NeedsMore},
-		{"percentage on a smaller card keeps its MiB", cards(40960, 24576), pod("A", percent(50, 1)), device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "b", Fits},
-		{"percentage on a card too small for its MiB", cards(40960, 16384), pod("A", percent(50, 1)), device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "a", CapacityTooSmall},
+		{"percentage on a larger card", cards(40960, 81920), pod("A", percent(50, 1)),
+			device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "a", NeedsMore},
+		{"whole card on a larger card", cards(40960, 81920), pod("A", ask(0, 0)),
+			device.Allocation{{on("a", 40960, 0)}}, 0, 0, "b", "a", NeedsMore},
+		{"percentage on a smaller card keeps its MiB", cards(40960, 24576), pod("A", percent(50, 1)),
+			device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "b", Fits},
+		{"percentage on a card too small for its MiB", cards(40960, 16384), pod("A", percent(50, 1)),
+			device.Allocation{{on("a", 20480, 0)}}, 0, 0, "b", "a", CapacityTooSmall},
 		// 20480 cannot go to d (held), 12288 not to c (it would need 20480): each amount goes where it can.
-		{"case 10: amounts go with their card's share", cards(24576, 40960, 40960, 24576).with(3, 12000, 0), pod("A", percent(50, 2)),
+		{"amounts go with their card's share", cards(24576, 40960, 40960, 24576).with(3, 12000, 0),
+			pod("A", percent(50, 2)),
 			device.Allocation{{on("a", 12288, 0), on("b", 20480, 0)}}, 0, 0, "cd", "dc", Fits},
-		{"MIG", cards(40960, 40960).but(1, func(d *device.Device) { d.Mode = device.MIG }), initApp, onAB, 0, 0, "b", "a", InMIGMode},
-		{"unhealthy", cards(40960, 40960).but(1, func(d *device.Device) { d.Healthy = false }), initApp, onAB, 0, 0, "b", "a", Unhealthy},
-		{"cordoned", cards(40960, 40960).but(1, func(d *device.Device) { d.Cordoned = true }), initApp, onAB, 0, 0, "b", "a", Cordoned},
-		{"other family", cards(40960, 40960).but(1, func(d *device.Device) { d.Family = "NVIDIA2" }), initApp, onAB, 0, 0, "b", "a", OtherFamily},
+		{"MIG", cards(40960, 40960).but(1, func(d *device.Device) { d.Mode = device.MIG }), initApp, onAB, 0, 0, "b",
+			"a", InMIGMode},
+		{"unhealthy", cards(40960, 40960).but(1, func(d *device.Device) { d.Healthy = false }), initApp, onAB, 0, 0,
+			"b", "a", Unhealthy},
+		{"cordoned", cards(40960, 40960).but(1, func(d *device.Device) { d.Cordoned = true }), initApp, onAB, 0, 0,
+			"b", "a", Cordoned},
+		{"other family", cards(40960, 40960).but(1, func(d *device.Device) { d.Family = "NVIDIA2" }), initApp, onAB,
+			0, 0, "b", "a", OtherFamily},
 		{"not on the node", cards(40960, 40960), initApp, onAB, 0, 0, "z", "a", UnknownDevice},
 		{"completed", cards(40960, 40960), initApp, onAB, 1, 0, "b", "a", PhaseOver},
 		{"ended", cards(40960, 40960), initApp, onAB, phase.None, 1, "a", "b", PhaseOver},
 		{"exclusive container needs a card of its own", cards(40960, 40960), pod("AA", ask(1000, 100), ask(1000, 0)),
 			device.Allocation{{on("a", 1000, 100)}, {on("b", 1000, 0)}}, 0, 0, "b", "a", Exclusive},
-		{"case 9: exclusive init beside its app", cards(40960, 40960), pod("IA", ask(1000, 100), ask(1000, 30)),
+		{"exclusive init beside its app", cards(40960, 40960), pod("IA", ask(1000, 100), ask(1000, 30)),
 			device.Allocation{{on("a", 1000, 100)}, {on("b", 1000, 30)}}, 0, 0, "b", "b", Fits},
 		{"record of another length", cards(40960, 40960), initApp, onAB[:1], 0, 0, "b", "", Mismatch},
-		{"record of another count", cards(40960, 40960), initApp, device.Allocation{{on("a", 1, 0), on("b", 1, 0)}, {on("b", 1, 0)}}, 0, 0, "b", "", Mismatch},
-		{"record beyond any card", cards(40960, 40960), initApp, device.Allocation{{on("a", 30000, 0)}, {on("b", 1<<62, 0)}}, 0, 0, "b", "a", Mismatch},
+		{"record of another count", cards(40960, 40960), initApp,
+			device.Allocation{{on("a", 1, 0), on("b", 1, 0)}, {on("b", 1, 0)}}, 0, 0, "b", "", Mismatch},
+		{"record beyond any card", cards(40960, 40960), initApp, device.Allocation{{on("a", 30000, 0)},
+			{on("b", 1<<62, 0)}}, 0, 0, "b", "a", Mismatch},
 		{"no such container", cards(40960, 40960), initApp, onAB, 0, 2, "b", "", Mismatch},
 	}
 	for _, test := range tests {
@@ -310,7 +334,8 @@ func TestRefitKeepsOneNUMANode(t *testing.T) {
 	if want := []device.Share{on("c", 1000, 0), on("d", 1000, 0)}; reason != Fits || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %q; want %v", got, reason, want)
 	}
-	if got, reason := Refit(n.with(3, 40960, 0), p, a, 0, 0, allowed); reason != NotOnOneNUMANode || !reflect.DeepEqual(got, a[0]) {
+	if got, reason := Refit(n.with(3, 40960, 0), p, a, 0, 0,
+		allowed); reason != NotOnOneNUMANode || !reflect.DeepEqual(got, a[0]) {
 		t.Errorf("got %v, %q; want the recorded shares, %q", got, reason, NotOnOneNUMANode)
 	}
 	// Of two nodes the one where a share can stay, then the one where the peak rises less.

@@ -5,8 +5,8 @@ import (
 	"github.com/phasegpu/phasegpu/core/phase"
 )
 
-// Scratch is the working memory of a placement, to be used again for the next one so that nothing is
-// allocated. The zero Scratch is ready. It is not safe for use by several goroutines.
+// Scratch is the working memory of a placement. Callers reuse it, so that the next placement allocates nothing. The
+// zero Scratch is ready for use. It is not safe for concurrent use.
 type Scratch struct {
 	node Node
 	pod  *Pod
@@ -47,14 +47,14 @@ type room struct {
 	free      device.Amount // capacity less what others hold; negative after a rerun without room
 	fullness  float64       // mean fullness over the dimensions, with the pod's peak so far
 	limited   bool          // the device counts cores
-	held      bool          // somebody else is there
-	exclusive bool          // and shares with nobody
+	held      bool          // other pods hold a slot
+	exclusive bool          // one of them holds all cores
 }
 
 // use is what the pod's containers hold of one device in one phase.
 type use struct {
 	device.Amount
-	exclusive bool // one of them shares with nobody
+	exclusive bool // one of them asks for all cores
 	unlimited bool // one of them has no limit on cores
 }
 
@@ -66,8 +66,8 @@ func (s *Scratch) Fit(n Node, p *Pod) (device.Allocation, Reason) {
 	return s.Allocation(), Fits
 }
 
-// Rate reports whether the pod fits the node, and the node's Score with the allocation that Fit would
-// return. It is what a scheduler asks of every node; only one is then asked for the allocation.
+// Rate returns the node's Score for the allocation that Fit would return, or the reason why there is none. A scheduler
+// rates every node and asks for the allocation on one.
 func (s *Scratch) Rate(n Node, p *Pod) (float64, Reason) {
 	if r := s.place(n, p); r != Fits {
 		return 0, r
@@ -104,10 +104,10 @@ func (s *Scratch) placeAll() Reason {
 	return s.failure(r)
 }
 
-// load takes a node and a pod over the phases from index from on, nothing placed yet.
+// load prepares to place a pod on a node in the phases from index from on.
 //
-// Only the phases of init containers with devices and the steady state matter: in any other phase the
-// containers alive are some of those of the steady state.
+// Only the phases of init containers with devices and the steady state matter: the containers that are alive in any
+// other phase are also alive in the steady state.
 func (s *Scratch) load(n Node, p *Pod, from int) {
 	s.node, s.pod = n, p
 	s.containers, s.turns = s.containers[:0], s.turns[:0]
@@ -172,8 +172,7 @@ func (s *Scratch) clear() {
 	}
 }
 
-// offer describes a device as this pod finds it. It writes field by field because copying a struct just
-// made costs a tenth of a Fit.
+// offer sets the room of a device. It writes field by field because copying the struct costs a tenth of a Fit.
 func (s *Scratch) offer(d int) {
 	r, dev, held := &s.rooms[d], &s.node.Devices[d], s.node.held(d)
 	r.refusal = s.pod.refuses(dev)
@@ -208,8 +207,8 @@ func (s *Scratch) fullness(d int) float64 {
 // fraction returns part/whole, at most 1: a rerun can leave a device more than full.
 func fraction(part, whole int64) float64 { return min(1, float64(part)/float64(whole)) }
 
-// refuses returns why a device takes no more of the pod beside a use in one phase, or Fits. It gives
-// the same answer in whatever order containers are added.
+// refuses returns why a device does not take an amount in a phase where the pod already has the use u, or Fits. The
+// order in which containers are added does not change the answer.
 func (r *room) refuses(u *use, ask device.Amount) Reason {
 	cores := r.free.Cores - u.Cores
 	switch {
@@ -237,7 +236,7 @@ func (u *use) add(ask device.Amount) {
 // at returns the use of device d in phase k.
 func (s *Scratch) at(k, d int) *use { return &s.uses[k*len(s.rooms)+d] }
 
-// beside returns why device d does not take an amount for a container beside what is placed, or Fits.
+// beside returns why device d does not take an amount for a container beside those that are placed, or Fits.
 func (s *Scratch) beside(c *container, d int, ask device.Amount) Reason {
 	for k := c.first; k <= c.last; k++ {
 		if r := s.rooms[d].refuses(s.at(k, d), ask); r != Fits {
@@ -266,11 +265,12 @@ func (s *Scratch) rise(c *container, d int, ask device.Amount) device.Amount {
 		u := s.at(k, d)
 		top = top.Max(u.Plus(ask))
 	}
-	return device.Amount{Slots: top.Slots - peak.Slots, MemoryMiB: top.MemoryMiB - peak.MemoryMiB, Cores: top.Cores - peak.Cores}
+	return device.Amount{Slots: top.Slots - peak.Slots, MemoryMiB: top.MemoryMiB - peak.MemoryMiB,
+		Cores: top.Cores - peak.Cores}
 }
 
-// record takes the shares of an allocation that are on the node as they are, but for those of the
-// container at a position.
+// record places the shares of an allocation without checking them, except those of the container at one position and
+// those on devices that the node does not have.
 func (s *Scratch) record(a device.Allocation, except int) {
 	for i := range s.containers {
 		c := &s.containers[i]
@@ -295,7 +295,8 @@ func (n Node) find(uuid string) int {
 	return -1
 }
 
-// Allocation is where the last Fit or Rate that said Fits puts the pod. It is valid until the scratch is used again.
+// Allocation returns the allocation of the last Fit or Rate that returned Fits. It is valid until the scratch is used
+// again.
 func (s *Scratch) Allocation() device.Allocation {
 	s.entries, s.shares = resized(s.entries, len(s.pod.Classes)), s.shares[:0]
 	for i := range s.containers {

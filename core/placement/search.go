@@ -5,22 +5,19 @@ import (
 	"slices"
 )
 
-// The bounds of the search, beyond which it gives up and the pod stays where greedy got it. Pods of 4
-// containers on 8 devices take at most 9^4 states × 8 devices × 2^4 sets = 840 thousand trials, a few
-// milliseconds, and in practice a hundredth of that.
+// The search gives up beyond these bounds. Pods of 4 containers on 8 devices take at most 9^4 states × 8 devices × 2^4
+// sets = 840,000 trials, which is a few milliseconds, and in practice a hundredth of that.
 const (
 	maxParts  = 6       // containers that are searched for together
 	maxStates = 1 << 22 // counts still to place, times devices
 	maxTrials = 1 << 20 // sets tried on a device
 )
 
-// search finds devices for the containers that depend on each other, called parts: the long-lived
-// ones, and the inits beside whose turn a sidecar lives. (Any other init meets nobody of its own pod.)
+// search finds devices for the containers that depend on each other, called parts: sidecars, apps, and the init
+// containers that run beside a sidecar. (Any other init container runs alone.)
 //
-// It goes through the devices, not the containers: for each, which set of parts can be there together
-// is known beforehand, so what the devices left over must still provide is only a count per part. A
-// count vector that failed before fails again and is not tried twice, which also makes alike devices
-// cost no more than one.
+// It goes through the devices. Which sets of parts fit on each is computed before, so the state of the search is how
+// many devices each part still needs. A state that failed once is not tried again.
 type search struct {
 	parts   []int  // indices into Scratch.containers
 	order   []int  // devices, the policy's best first
@@ -238,8 +235,8 @@ func (s *Scratch) descend(depth, state int) bool {
 	return false
 }
 
-// adopt places the long-lived containers as found, and the inits where they raise the peak least; find has
-// not looked at inits that meet nobody, so it says whether they could be placed.
+// adopt places sidecars and apps as found, and init containers where they raise the peak least. It reports whether the
+// init containers that find did not look at, because they run alone, have devices too.
 func (s *Scratch) adopt() bool {
 	q := &s.search
 	for depth, set := range q.taken {

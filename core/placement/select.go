@@ -51,12 +51,12 @@ func containsAny(model string, words []string) bool {
 // candidate is a device that a container fits on.
 type candidate struct {
 	device   int
-	rise     device.Amount // of the pod's peak there; zero for long-lived containers
+	rise     device.Amount // of the pod's peak there; zero for sidecars and apps
 	fullness float64
 }
 
-// greedy places the long-lived containers in position order, each where the policy likes it best, and
-// then the init containers, each where it raises the pod's peak least.
+// greedy places sidecars and apps in position order, each on the policy's best devices, and then the init containers,
+// each where it raises the pod's peak least.
 func (s *Scratch) greedy() bool {
 	for i := range s.containers {
 		if c := &s.containers[i]; !c.init && !s.choose(c) {
@@ -66,7 +66,7 @@ func (s *Scratch) greedy() bool {
 	return s.greedyInits()
 }
 
-// greedyInits places the init containers. Given the long-lived ones they are independent of each
+// greedyInits places the init containers. Once sidecars and apps are placed, init containers are independent of each
 // other, so it succeeds whenever that is possible.
 func (s *Scratch) greedyInits() bool {
 	for i := range s.containers {
@@ -77,7 +77,7 @@ func (s *Scratch) greedyInits() bool {
 	return true
 }
 
-// choose places a container on the best devices it fits on, or reports that they are too few.
+// choose places a container on the best devices, or reports that it fits on too few.
 func (s *Scratch) choose(c *container) bool {
 	n := c.request.Devices
 	s.ranks = s.ranks[:0]
@@ -143,7 +143,7 @@ func (s *Scratch) better(a, b *candidate) bool {
 	return i < j || i == j && a.device < b.device
 }
 
-// prefers reports whether the policy likes fullness a better than b.
+// prefers reports whether the policy prefers fullness a to b.
 func (s *Scratch) prefers(a, b float64) bool {
 	if s.pod.DevicePolicy == Spread {
 		return a < b

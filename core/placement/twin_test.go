@@ -62,7 +62,8 @@ func chainsHold(n Node, p *Pod, a device.Allocation, from int) bool {
 	for _, chain := range kinship(p) {
 		numas, possible := map[int]bool{}, false
 		for _, count := range devices {
-			possible = possible || !slices.ContainsFunc(chain, func(i int) bool { return p.Requests[i].Devices > count })
+			possible = possible || !slices.ContainsFunc(chain,
+				func(i int) bool { return p.Requests[i].Devices > count })
 		}
 		for _, i := range chain {
 			for _, share := range a[i] {
@@ -172,7 +173,8 @@ func usable(p *Pod, d device.Device) bool {
 	s := p.Selector
 	selected := s.Family != "" && s.Family != d.Family ||
 		(len(s.UseUUIDs) == 0 || slices.Contains(s.UseUUIDs, d.UUID)) && !slices.Contains(s.AvoidUUIDs, d.UUID) &&
-			(len(s.UseModels) == 0 || slices.ContainsFunc(s.UseModels, word)) && !slices.ContainsFunc(s.AvoidModels, word)
+			(len(s.UseModels) == 0 || slices.ContainsFunc(s.UseModels, word)) && !slices.ContainsFunc(s.AvoidModels,
+			word)
 	return selected && d.Healthy && !d.Cordoned && d.Mode != device.MIG
 }
 
@@ -202,7 +204,8 @@ func exists(n Node, p *Pod, prune bool) bool {
 			a[i] = nil
 			for _, d := range set {
 				dev := n.Devices[d]
-				a[i] = append(a[i], device.Share{UUID: dev.UUID, Family: dev.Family, Amount: p.Requests[i].On(dev.Capacity.MemoryMiB)})
+				a[i] = append(a[i], device.Share{UUID: dev.UUID, Family: dev.Family,
+					Amount: p.Requests[i].On(dev.Capacity.MemoryMiB)})
 			}
 			if try(i + 1) {
 				return true
@@ -238,8 +241,9 @@ func randomNode(r *rand.Rand, devices int) Node {
 	for i := range devices {
 		dev := device.Device{
 			UUID: string(rune('a' + i)), Index: i, Family: "N", Model: pick(r, "Model-A", "model-B"), NUMA: r.IntN(2),
-			Capacity: device.Amount{Slots: pick[int64](r, 1, 2, 3, 9), MemoryMiB: pick[int64](r, 10, 10, 16), Cores: pick[int64](r, 100, 100, 100, 0, 200)},
-			Healthy:  r.IntN(30) > 0, Cordoned: r.IntN(40) == 0,
+			Capacity: device.Amount{Slots: pick[int64](r, 1, 2, 3, 9), MemoryMiB: pick[int64](r, 10, 10, 16),
+				Cores: pick[int64](r, 100, 100, 100, 0, 200)},
+			Healthy: r.IntN(30) > 0, Cordoned: r.IntN(40) == 0,
 		}
 		if r.IntN(20) == 0 {
 			dev.Family = "M"
@@ -258,9 +262,11 @@ func randomHeld(r *rand.Rand, n Node) []device.Usage {
 	for d := range held {
 		switch r.IntN(8) {
 		case 0:
-			held[d] = device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: r.Int64N(11), Cores: 100}, Exclusive: true}
+			held[d] = device.Usage{Amount: device.Amount{Slots: 1, MemoryMiB: r.Int64N(11), Cores: 100},
+				Exclusive: true}
 		case 1, 2, 3:
-			held[d] = device.Usage{Amount: device.Amount{Slots: 1 + r.Int64N(2), MemoryMiB: r.Int64N(11), Cores: pick[int64](r, 0, 0, 30, 50, 70, 100)}}
+			held[d] = device.Usage{Amount: device.Amount{Slots: 1 + r.Int64N(2), MemoryMiB: r.Int64N(11),
+				Cores: pick[int64](r, 0, 0, 30, 50, 70, 100)}}
 		}
 	}
 	return held
@@ -268,7 +274,8 @@ func randomHeld(r *rand.Rand, n Node) []device.Usage {
 
 // randomPod makes a pod of up to 6 containers, at most most of them with devices.
 func randomPod(r *rand.Rand, most int, n Node) *Pod {
-	p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NodePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(4) == 0, StrictFamily: pick(r, "", "", "N")}
+	p := &Pod{DevicePolicy: pick(r, Binpack, Spread), NodePolicy: pick(r, Binpack, Spread), NUMABind: r.IntN(4) == 0,
+		StrictFamily: pick(r, "", "", "N")}
 	inits := r.IntN(4)
 	for range inits {
 		p.Classes = append(p.Classes, pick(r, phase.Init, phase.Init, phase.Sidecar))
@@ -278,7 +285,8 @@ func randomPod(r *rand.Rand, most int, n Node) *Pod {
 	}
 	p.Requests = make([]device.Request, len(p.Classes))
 	for range most {
-		request := device.Request{Family: "N", Devices: min(len(n.Devices)+r.IntN(15)/14, pick(r, 1, 1, 1, 2, 2, 3)), Cores: pick[int64](r, 0, 0, 0, 30, 30, 50, 70, 100)}
+		request := device.Request{Family: "N", Devices: min(len(n.Devices)+r.IntN(15)/14, pick(r, 1, 1, 1, 2, 2, 3)),
+			Cores: pick[int64](r, 0, 0, 0, 30, 30, 50, 70, 100)}
 		switch r.IntN(10) {
 		case 0:
 			request.MemoryPercent = 1 + r.Int64N(100)

@@ -2,7 +2,7 @@ package placement
 
 import "math"
 
-// alone returns the worst reason for which a container does not even fit by itself, or Fits.
+// alone returns the worst reason why a container does not fit even without the pod's others, or Fits.
 func (s *Scratch) alone() Reason {
 	worst := Fits
 	for i := range s.containers {
@@ -13,8 +13,8 @@ func (s *Scratch) alone() Reason {
 	return worst
 }
 
-// lacks returns why a container finds too few devices beside what is placed: the first reason, in
-// their order, that leaves it fewer than it asks for. Fits when there are enough.
+// lacks returns why too few devices take a container beside those that are placed: the first reason that leaves fewer
+// than it asks for, or Fits.
 func (s *Scratch) lacks(c *container) Reason {
 	n := c.request.Devices
 	var refused [reasons]int // devices of the family by refusal
@@ -60,8 +60,8 @@ func (s *Scratch) mostOnOneNUMANode(c *container, r Reason) int {
 	return most
 }
 
-// refusal returns the first reason why device d does not take a container beside what is placed, or
-// Fits. NoDevices is a device of another family.
+// refusal returns the first reason why device d does not take a container beside those that are placed, or Fits. It is
+// NoDevices for a device of another family.
 func (s *Scratch) refusal(c *container, d int) Reason {
 	dev := &s.node.Devices[d]
 	ask := c.request.On(dev.Capacity.MemoryMiB)
@@ -78,9 +78,8 @@ func (s *Scratch) refusal(c *container, d int) Reason {
 	return s.beside(c, d, ask)
 }
 
-// failure returns why a pod does not fit, of which alone said r: if not even an empty node would take
-// it, CapacityTooSmall; r when a container lacks devices by itself; and of containers that do not fit
-// together the dimension that would have to be larger.
+// failure explains why the pod does not fit; r is the reason of alone. It is CapacityTooSmall when the pod would not
+// fit an empty node, r when a container does not fit alone, else the dimension that would have to be larger.
 func (s *Scratch) failure(r Reason) Reason {
 	const plenty = math.MaxInt64 / 2
 	switch {
@@ -110,9 +109,8 @@ func (s *Scratch) any() (found, complete bool) {
 	return s.find()
 }
 
-// wouldEmpty reports whether the pod, of which nothing is placed, could fit by a way to look for it if nobody
-// else held anything of any device; in doubt true. It leaves the devices like that: most pods that are refused
-// are refused right after it, and kube-scheduler waits.
+// wouldEmpty reports whether look finds a placement when no other pod holds anything; in doubt true. It leaves the
+// rooms empty: restoring them would cost time, and most callers return at once.
 func (s *Scratch) wouldEmpty(look func() (found, complete bool)) bool {
 	for d := range s.rooms {
 		r, dev := &s.rooms[d], &s.node.Devices[d]
@@ -123,7 +121,7 @@ func (s *Scratch) wouldEmpty(look func() (found, complete bool)) bool {
 	return found || !complete
 }
 
-// would reports whether the pod could fit if every device, as it is, were changed like this; in doubt true.
+// would reports whether the pod could fit if every device were changed like this; in doubt true.
 func (s *Scratch) would(change func(r *room)) bool {
 	for d := range s.rooms {
 		s.offer(d)

@@ -11,10 +11,11 @@ import (
 )
 
 func share(uuid string, memoryMiB, cores int64) device.Share {
-	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+	return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB,
+		Cores: cores}}
 }
 
-// Case 6: entries of containers without devices stay where they are, whichever they are.
+// Entries of containers without devices stay where they are, whichever they are.
 func TestAllocationRoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -24,11 +25,15 @@ func TestAllocationRoundTrip(t *testing.T) {
 		{"one container", "G0,NVIDIA,1024,30:;", device.Allocation{{share("G0", 1024, 30)}}},
 		{"only an empty entry", ";", device.Allocation{nil}},
 		{"first empty", ";G0,NVIDIA,1024,0:;", device.Allocation{nil, {share("G0", 1024, 0)}}},
-		{"middle empty", "G0,NVIDIA,1,0:;;;G1,NVIDIA,2,0:;", device.Allocation{{share("G0", 1, 0)}, nil, nil, {share("G1", 2, 0)}}},
+		{"middle empty", "G0,NVIDIA,1,0:;;;G1,NVIDIA,2,0:;", device.Allocation{{share("G0", 1, 0)}, nil, nil,
+			{share("G1", 2, 0)}}},
 		{"last empty", "G0,NVIDIA,1,0:;;", device.Allocation{{share("G0", 1, 0)}, nil}},
-		{"several devices, in their order", "G1,NVIDIA,1,0:G0,NVIDIA,2,5:;;", device.Allocation{{share("G1", 1, 0), share("G0", 2, 5)}, nil}},
-		{"one device in two containers", "G0,NVIDIA,1,0:;G0,NVIDIA,2,0:;", device.Allocation{{share("G0", 1, 0)}, {share("G0", 2, 0)}}},
-		{"bounds", "G0,NVIDIA,0,0:;G0,NVIDIA,8388608,100:;", device.Allocation{{share("G0", 0, 0)}, {share("G0", device.MaxMemoryMiB, 100)}}},
+		{"several devices, in their order", "G1,NVIDIA,1,0:G0,NVIDIA,2,5:;;",
+			device.Allocation{{share("G1", 1, 0), share("G0", 2, 5)}, nil}},
+		{"one device in two containers", "G0,NVIDIA,1,0:;G0,NVIDIA,2,0:;",
+			device.Allocation{{share("G0", 1, 0)}, {share("G0", 2, 0)}}},
+		{"bounds", "G0,NVIDIA,0,0:;G0,NVIDIA,8388608,100:;", device.Allocation{{share("G0", 0, 0)},
+			{share("G0", device.MaxMemoryMiB, 100)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeAllocation("NVIDIA", c.text, len(c.want))
@@ -44,7 +49,8 @@ func TestAllocationRoundTrip(t *testing.T) {
 
 // A container of another family has an empty entry in this one's annotation.
 func TestEncodeAllocationOfOneFamily(t *testing.T) {
-	a := device.Allocation{{share("G0", 1, 2)}, {{UUID: "A0", Family: "AMD", Amount: device.Amount{Slots: 1, MemoryMiB: 3}}}}
+	a := device.Allocation{{share("G0", 1, 2)},
+		{{UUID: "A0", Family: "AMD", Amount: device.Amount{Slots: 1, MemoryMiB: 3}}}}
 	if got, want := EncodeAllocation("NVIDIA", a), "G0,NVIDIA,1,2:;;"; got != want {
 		t.Errorf("NVIDIA: %q, want %q", got, want)
 	}
@@ -72,7 +78,7 @@ func TestAllocationRefused(t *testing.T) {
 		{"cut in the last entry", ";G0,NVIDIA,1", `allocation ends in "G0,NVIDIA,1"`},
 		{"device not closed", "G0,NVIDIA,1,0;;", `container 0: "G0,NVIDIA,1,0" does not end in ":"`},
 		{"second device not closed", ";G0,NVIDIA,1,0:G1,NVIDIA;", `container 1: "G1,NVIDIA" does not end in ":"`},
-		{"garbage (case 27)", "G0,abc,;;", `container 0: "G0,abc," does not end`},
+		{"garbage", "G0,abc,;;", `container 0: "G0,abc," does not end`},
 		{"field missing", "G0,NVIDIA,1:;;", "want UUID,NVIDIA,MiB,cores"},
 		{"field too many", "G0,NVIDIA,1,0,0:;;", `cores "0,0" is not a whole number`},
 		{"no UUID", ",NVIDIA,1,0:;;", "UUID is missing"},
@@ -123,7 +129,8 @@ func TestAllocationProperty(t *testing.T) {
 		a := make(device.Allocation, r.IntN(6))
 		for i := range a {
 			for d := range r.IntN(4) {
-				a[i] = append(a[i], share(fmt.Sprintf("GPU-%d", 2*d+r.IntN(2)), r.Int64N(device.MaxMemoryMiB+1), r.Int64N(101)))
+				a[i] = append(a[i], share(fmt.Sprintf("GPU-%d", 2*d+r.IntN(2)), r.Int64N(device.MaxMemoryMiB+1),
+					r.Int64N(101)))
 			}
 		}
 		got, err := DecodeAllocation("NVIDIA", EncodeAllocation("NVIDIA", a), len(a))
@@ -146,7 +153,8 @@ func FuzzDecodeAllocation(f *testing.F) {
 		}
 		for _, shares := range a {
 			for _, s := range shares {
-				if !s.Amount.Within(device.Amount{Slots: 1, MemoryMiB: device.MaxMemoryMiB, Cores: 100}) || s.UUID == "" {
+				if !s.Amount.Within(device.Amount{Slots: 1, MemoryMiB: device.MaxMemoryMiB,
+					Cores: 100}) || s.UUID == "" {
 					t.Fatalf("accepted %+v", s)
 				}
 			}

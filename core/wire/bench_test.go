@@ -13,7 +13,8 @@ import (
 // benchAllocation is a pod of init, sidecar and app with a device each.
 func benchAllocation() device.Allocation {
 	share := func(uuid string, memory int64) []device.Share {
-		return []device.Share{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: 10}}}
+		return []device.Share{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memory,
+			Cores: 10}}}
 	}
 	const a, b = "GPU-9e3779b1-483b-b48f-d7e5-000000000001", "GPU-9e3779b1-483b-b48f-d7e5-000000000002"
 	return device.Allocation{share(a, 8000), share(b, 500), share(b, 2000)}
@@ -23,7 +24,8 @@ func benchInventory() []device.Device {
 	var devices []device.Device
 	for i := range 8 {
 		devices = append(devices, device.Device{
-			UUID: fmt.Sprintf("GPU-9e3779b1-483b-b48f-d7e5-%012d", i), Index: i, Family: "NVIDIA", Model: "NVIDIA A100-SXM4-40GB", NUMA: i / 4,
+			UUID: fmt.Sprintf("GPU-9e3779b1-483b-b48f-d7e5-%012d",
+				i), Index: i, Family: "NVIDIA", Model: "NVIDIA A100-SXM4-40GB", NUMA: i / 4,
 			Capacity: device.Amount{Slots: 10, MemoryMiB: 40960, Cores: 100}, Healthy: true,
 		})
 	}
@@ -60,7 +62,8 @@ func BenchmarkDecodeAllocation(b *testing.B) {
 				if fields := strings.Split(one, ","); len(fields) == 4 {
 					memory, _ := strconv.ParseInt(fields[2], 10, 64)
 					cores, _ := strconv.ParseInt(fields[3], 10, 64)
-					shares = append(shares, device.Share{UUID: fields[0], Family: fields[1], Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: cores}})
+					shares = append(shares, device.Share{UUID: fields[0], Family: fields[1],
+						Amount: device.Amount{Slots: 1, MemoryMiB: memory, Cores: cores}})
 				}
 			}
 			a = append(a, shares)

@@ -35,7 +35,8 @@ func ExampleDecodeAllocation() {
 // What is written at bind: a container without a device keeps its place.
 func ExampleEncodeAllocation() {
 	share := func(uuid string, memoryMiB, cores int64) device.Share {
-		return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB, Cores: cores}}
+		return device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: memoryMiB,
+			Cores: cores}}
 	}
 	fmt.Println(wire.EncodeAllocation("NVIDIA", device.Allocation{
 		{share("GPU-a", 20480, 0)},

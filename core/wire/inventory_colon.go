@@ -33,7 +33,8 @@ func decodeColons(text string, blockMiB int64) ([]device.Device, error) {
 func decodeFields(fields []string, place int, blockMiB int64) (device.Device, error) {
 	var d device.Device
 	if len(fields) != 7 && len(fields) != 9 {
-		return d, fmt.Errorf("it has %d fields, want 7 or 9: id,count,devmem,devcore,type,numa,health[,index,mode]", len(fields))
+		return d, fmt.Errorf("it has %d fields, want 7 or 9: id,count,devmem,devcore,type,numa,health[,index,mode]",
+			len(fields))
 	}
 	if len(fields) == 7 {
 		fields = append(fields, fmt.Sprint(place), "")

@@ -189,7 +189,8 @@ func EncodeInventory(devices []device.Device) (string, error) {
 	}
 	for i := range back {
 		if back[i] != devices[i] {
-			return "", fmt.Errorf("inventory: device %s has a model or mode that cannot be written: %+v", back[i].UUID, devices[i])
+			return "", fmt.Errorf("inventory: device %s has a model or mode that cannot be written: %+v",
+				back[i].UUID, devices[i])
 		}
 	}
 	return string(text), nil

@@ -32,13 +32,16 @@ func TestDecodeInventory(t *testing.T) {
 			{"id":"G2","index":2,"count":10,"devmem":24576,"devcore":100,"type":"NVIDIA A100","numa":-1,"mode":"mps","health":false}]`,
 			1, []device.Device{card("G0", 0, 24576), onNUMA1, sick}},
 		{"JSON without zero and false fields", `[{"id":"G0"}]`, 1, []device.Device{{UUID: "G0", Family: "NVIDIA"}}},
-		{"JSON with null fields", `[{"id":"G0","count":null,"mode":null,"health":null,"type":null}]`, 1, []device.Device{{UUID: "G0", Family: "NVIDIA"}}},
+		{"JSON with null fields", `[{"id":"G0","count":null,"mode":null,"health":null,"type":null}]`, 1,
+			[]device.Device{{UUID: "G0", Family: "NVIDIA"}}},
 		{"JSON with unknown fields", `[{"devicevendor":"NVIDIA","ID":"other","Health":true,"custominfo":{"a":[{}],"a":1},"id":"G0"}]`,
 			1, []device.Device{{UUID: "G0", Family: "NVIDIA"}}},
-		{"JSON with escapes", `[{"id":"\u00470","type":"a,b:c;\u00e9"}]`, 1, []device.Device{{UUID: "G0", Family: "NVIDIA", Model: "a,b:c;é"}}},
+		{"JSON with escapes", `[{"id":"\u00470","type":"a,b:c;\u00e9"}]`, 1,
+			[]device.Device{{UUID: "G0", Family: "NVIDIA", Model: "a,b:c;é"}}},
 		{"JSON without devices", " [ ] \n", 1, nil},
 		{"sorted by index, then UUID", `[{"id":"B","index":1},{"id":"A","index":1},{"id":"C"}]`, 1,
-			[]device.Device{{UUID: "C", Family: "NVIDIA"}, {UUID: "A", Index: 1, Family: "NVIDIA"}, {UUID: "B", Index: 1, Family: "NVIDIA"}}},
+			[]device.Device{{UUID: "C", Family: "NVIDIA"}, {UUID: "A", Index: 1, Family: "NVIDIA"},
+				{UUID: "B", Index: 1, Family: "NVIDIA"}}},
 		{"colons", "G0,10,24576,100,NVIDIA A100,0,true:", 1, []device.Device{card("G0", 0, 24576)}},
 		{"colons with index and mode", "G2,10,24576,100,NVIDIA A100,-1,false,2,mps:G1,10,24576,100,NVIDIA A100,1,true,1,mig:",
 			1, []device.Device{onNUMA1, sick}},
@@ -69,7 +72,8 @@ func TestInventoryRefused(t *testing.T) {
 		{"a second list", `[][{"id":"G0"}]`, "not JSON at byte 3"},
 		{"a list of strings", `["G0"]`, `device 0: want an object, found "\"G0\""`},
 		{"a list of lists", `[["G0"]]`, `device 0: want an object, found "[\"G0\"]"`},
-		{"deep nesting", `[{"id":"G0","x":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}]`, "exceeded max depth"},
+		{"deep nesting", `[{"id":"G0","x":` + strings.Repeat("[", 100000) + strings.Repeat("]", 100000) + `}]`,
+			"exceeded max depth"},
 		{"deep nesting before the list", strings.Repeat("[", 100000), "exceeded max depth"},
 		{"id missing", `[{"index":0},{"id":"G0"}]`, `device 0, "": id is missing`},
 		{"id not a string", `[{"id":7}]`, `"id" is no string: "7"`},
@@ -79,7 +83,8 @@ func TestInventoryRefused(t *testing.T) {
 		{"id given twice in a device", `[{"id":"G0","id":"G1"}]`, `"id" is given twice`},
 		{"number given twice", `[{"id":"G0","devmem":1,"devmem":2}]`, `"devmem" is given twice`},
 		{"id of two devices", `[{"id":"G0"},{"id":"G1"},{"id":"G0"}]`, "device G0 is listed twice"},
-		{"number as a string", `[{"id":"G0","devmem":"24576"}]`, `device 0, "G0": devmem "\"24576\"" is not a whole number`},
+		{"number as a string", `[{"id":"G0","devmem":"24576"}]`,
+			`device 0, "G0": devmem "\"24576\"" is not a whole number`},
 		{"fraction", `[{"id":"G0","devmem":1.5}]`, `devmem "1.5" is not`},
 		{"exponent", `[{"id":"G0","devmem":1e3}]`, `devmem "1e3" is not`},
 		{"NaN", `[{"id":"G0","devmem":NaN}]`, "not JSON"},
@@ -149,7 +154,8 @@ func TestInventoryBlocks(t *testing.T) {
 			t.Errorf("block of %d MiB: no error", block)
 		}
 	}
-	if _, err := DecodeInventory("X", `[{"id":"G0","devmem":32769}]`, 256); err == nil || !strings.Contains(err.Error(), "0 to 32768") {
+	if _, err := DecodeInventory("X", `[{"id":"G0","devmem":32769}]`,
+		256); err == nil || !strings.Contains(err.Error(), "0 to 32768") {
 		t.Errorf("one block too many: %v", err)
 	}
 }
@@ -195,9 +201,11 @@ func TestInventoryProperty(t *testing.T) {
 		devices := make([]device.Device, r.IntN(9))
 		for i := range devices {
 			devices[i] = device.Device{
-				UUID: fmt.Sprintf("G%d", i), Index: i / 2, Family: "AMD", Model: []string{"", "MI300X <1>", "é,:;"}[r.IntN(3)], NUMA: r.IntN(4) - 1,
-				Capacity: device.Amount{Slots: r.Int64N(maxReplicas + 1), MemoryMiB: r.Int64N(device.MaxMemoryMiB + 1), Cores: r.Int64N(maxCores + 1)},
-				Mode:     device.Mode(r.IntN(3)), Healthy: r.IntN(2) == 0,
+				UUID: fmt.Sprintf("G%d", i), Index: i / 2, Family: "AMD", Model: []string{"", "MI300X <1>",
+					"é,:;"}[r.IntN(3)], NUMA: r.IntN(4) - 1,
+				Capacity: device.Amount{Slots: r.Int64N(maxReplicas + 1),
+					MemoryMiB: r.Int64N(device.MaxMemoryMiB + 1), Cores: r.Int64N(maxCores + 1)},
+				Mode: device.Mode(r.IntN(3)), Healthy: r.IntN(2) == 0,
 			}
 		}
 		mixed := append([]device.Device{}, devices...)

@@ -65,5 +65,6 @@ func choose[T fmt.Stringer](what, value string, options ...T) (T, error) {
 	}
 	var none T
 	last := len(names) - 1
-	return none, fmt.Errorf("%s %s is unknown: use %s or %s", what, quote(value), strings.Join(names[:last], ", "), names[last])
+	return none, fmt.Errorf("%s %s is unknown: use %s or %s", what, quote(value), strings.Join(names[:last], ", "),
+		names[last])
 }
