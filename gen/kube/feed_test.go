@@ -242,7 +242,7 @@ func TestRelist(t *testing.T) {
 	f, book, _ := feed(t, client)
 	var pods []types.UID
 	server.disconnect(func() { server.remove(gpu("q", "u2")) })
-	changed, err := f.Relist(t.Context(), func(p *corev1.Pod) { pods = append(pods, p.UID) })
+	changed, err := f.Relist(t.Context(), func(p *corev1.Pod, _ *ledger.Pod) { pods = append(pods, p.UID) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestRelist(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := f.Relist(ctx, func(*corev1.Pod) { t.Error("told of a failed list") }); !errors.Is(err, context.Canceled) {
+	if _, err := f.Relist(ctx, func(*corev1.Pod, *ledger.Pod) { t.Error("told of a failed list") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	if held(book) != 40000 {
@@ -280,7 +280,7 @@ func TestRelistInPages(t *testing.T) {
 		server.put(gpu(fmt.Sprint("p", i), types.UID(fmt.Sprint("u", i))))
 	}
 	between := func(change func()) (told int, err error) {
-		_, err = f.Relist(t.Context(), func(*corev1.Pod) {
+		_, err = f.Relist(t.Context(), func(*corev1.Pod, *ledger.Pod) {
 			if told++; told == 700 { // on the second page
 				change()
 			}
@@ -309,7 +309,7 @@ func TestListedAndNeverShown(t *testing.T) {
 	server.deafen(true)
 	server.put(gpu("p", "u1"))
 	server.put(gpu("q", "u2"))
-	if _, err := f.Relist(t.Context(), func(*corev1.Pod) {}); err != nil {
+	if _, err := f.Relist(t.Context(), func(*corev1.Pod, *ledger.Pod) {}); err != nil {
 		t.Fatal(err)
 	}
 	if held(book) != 40000 {
@@ -330,7 +330,7 @@ func TestEventsWaitForTheList(t *testing.T) {
 	server.put(gpu("p", "u1"))
 	f, _, log := feed(t, client)
 	_, other, _ := feed(t, client)
-	_, err := f.Relist(t.Context(), func(pod *corev1.Pod) {
+	_, err := f.Relist(t.Context(), func(pod *corev1.Pod, _ *ledger.Pod) {
 		server.remove(gpu("p", "u1"))
 		await.Until(t, "another feed to see the end", func() bool { return other.Pod("u1") == nil })
 		for range 1000 { // this one could tell of it now

@@ -18,14 +18,14 @@ const pageSize = 500
 // Relist lists the pods that have a node from the API server itself, not from a cache, and makes the book equal to the
 // list. Older changes that the watch delivers later are then ignored. It returns what changed in the book.
 //
-// each is called with each listed pod with devices; it must not block, and must not keep or change the pod. Events of
-// pods wait meanwhile, so that an observer never sees an event before an older list. If the list fails the book is
-// unchanged; each may have been called all the same.
+// each is called with each listed pod with devices and what the book is going to hold for it; it must not block, and
+// must not keep or change the pod. Events of pods wait meanwhile, so that an observer never sees an event before an
+// older list. If the list fails the book is unchanged; each may have been called all the same.
 //
 // Pods that the watch has not shown yet are read again until it has, they are gone, or ctx ends.
 //
 // No pod may be assumed or unassumed meanwhile.
-func (f *Feed) Relist(ctx context.Context, each func(pod *corev1.Pod)) ([]ledger.Delta, error) {
+func (f *Feed) Relist(ctx context.Context, each func(pod *corev1.Pod, facts *ledger.Pod)) ([]ledger.Delta, error) {
 	f.feeding.Lock()
 	defer f.feeding.Unlock()
 	var unseen []*corev1.Pod
@@ -34,11 +34,12 @@ func (f *Feed) Relist(ctx context.Context, each func(pod *corev1.Pod)) ([]ledger
 		if !Tracked(pod) {
 			return
 		}
-		each(pod)
+		truth := LedgerPod(pod, f.o.Release)
+		each(pod, &truth)
 		if !f.hasShown(pod.UID) {
 			unseen = append(unseen, &corev1.Pod{ObjectMeta: key(&pod.ObjectMeta)})
 		}
-		facts = append(facts, LedgerPod(pod, f.o.Release))
+		facts = append(facts, truth)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing bound pods: %w", err)

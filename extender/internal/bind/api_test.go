@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 
@@ -21,11 +20,13 @@ type api struct {
 	pods map[string]*corev1.Pod // by namespace/name
 	// bind is what becomes of each POST in turn; the last is for all that follow. Without any, every POST
 	// is carried out as an API server does.
-	bind     []func(a *api, w http.ResponseWriter, b *corev1.Binding)
+	bind     []reaction
 	bindings []corev1.Binding // all POSTs
 	reads    int
 	blind    int // how many reads fail
 }
+
+type reaction func(a *api, w http.ResponseWriter, b *corev1.Binding)
 
 func newAPI(t *testing.T, pods ...*corev1.Pod) *api {
 	a := &api{pods: map[string]*corev1.Pod{}}
@@ -56,7 +57,7 @@ func newAPI(t *testing.T, pods ...*corev1.Pod) *api {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.bindings = append(a.bindings, b)
-		do := carryOut
+		do := reaction(carryOut)
 		if len(a.bind) > 0 {
 			do = a.bind[0]
 			if len(a.bind) > 1 {
@@ -97,7 +98,8 @@ func (a *api) write(b *corev1.Binding) (code int, message string) {
 	case pod == nil:
 		return 404, "pods " + b.Name + " not found"
 	case pod.UID != b.UID:
-		return 409, "Precondition failed: UID in precondition: " + string(b.UID) + ", UID in object meta: " + string(pod.UID)
+		return 409, "Precondition failed: UID in precondition: " + string(b.UID) +
+			", UID in object meta: " + string(pod.UID)
 	case pod.DeletionTimestamp != nil:
 		return 409, "pod " + b.Name + " is being deleted, cannot be assigned to a host"
 	case pod.Spec.NodeName != "":
@@ -119,7 +121,7 @@ func carryOut(a *api, w http.ResponseWriter, b *corev1.Binding) {
 }
 
 // answer answers without doing anything.
-func answer(code int, message string) func(*api, http.ResponseWriter, *corev1.Binding) {
+func answer(code int, message string) reaction {
 	return func(_ *api, w http.ResponseWriter, _ *corev1.Binding) { status(w, code, message) }
 }
 
@@ -138,16 +140,14 @@ func broken(_ *api, w http.ResponseWriter, _ *corev1.Binding) {
 }
 
 func status(w http.ResponseWriter, code int, message string) {
-	s := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Message: message}
-	switch {
-	case code < 300:
+	s := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(code), Message: message, Reason: map[int]metav1.StatusReason{
+			404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict, 403: metav1.StatusReasonForbidden,
+		}[code],
+	}
+	if code < 300 {
 		s.Status = metav1.StatusSuccess
-	case code == 404:
-		s.Reason = metav1.StatusReasonNotFound
-	case code == 409:
-		s.Reason = metav1.StatusReasonConflict
-	case code == 403:
-		s.Reason = metav1.StatusReasonForbidden
 	}
 	reply(w, code, s)
 }
@@ -155,7 +155,5 @@ func status(w http.ResponseWriter, code int, message string) {
 func reply(w http.ResponseWriter, code int, object any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	var b strings.Builder
-	_ = json.NewEncoder(&b).Encode(object)
-	_, _ = w.Write([]byte(b.String()))
+	_ = json.NewEncoder(w).Encode(object)
 }

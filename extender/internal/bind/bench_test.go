@@ -17,10 +17,12 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
+	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/wire"
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/metrics"
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/gen/baseline"
@@ -40,6 +42,17 @@ func (p *post) Bind(context.Context, *corev1.Binding, metav1.CreateOptions) erro
 	return nil
 }
 
+// none is everything beside the binder, doing nothing.
+type none struct{}
+
+func (none) NodeFreed(string)                                     {}
+func (none) Ready() error                                         { return nil }
+func (none) MayBind(context.Context) error                        { return nil }
+func (none) Observe(ledger.Delta)                                 {}
+func (none) Bound(*podrequest.Request, string, device.Allocation) {}
+func (none) GateWaited(time.Duration, bool)                       {}
+func (none) BindFailed(string)                                    {}
+
 // BenchmarkBind is one Bind call of kube-scheduler, HTTP handler in up to the POST and out, for a pod that Filter
 // has seen, over clusters of nodes with 8 devices and 8 pods each. Of ours it includes the withdrawal that makes
 // the next call possible.
@@ -56,20 +69,21 @@ func BenchmarkBind(b *testing.B) {
 		b.Run(name+"/by=phasegpu", func(b *testing.B) {
 			api := &post{}
 			binder := New(Config{
-				Pods: api, Book: c.Book(), Gate: gate.New(time.Now, func(string) {}), May: func(context.Context) error { return nil },
-				Recent: filter.NewRecent(8), Released: func(ledger.Delta) {}, Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
+				Pods: api, Book: c.Book(), Gate: gate.New(time.Now, none{}), Recent: filter.NewRecent(8),
+				Lease: none{}, Requeue: none{}, Events: none{}, Metrics: none{},
+				Now: time.Now, Timeout: time.Minute, Log: zap.NewNop(),
 			})
 			defer binder.Stop(context.Background())
 			p, err := podrequest.Parse(pod, podrequest.Defaults{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			h := server.Extender(server.Calls{Ready: func() error { return nil }, Bind: binder.Bind}, server.NewMetrics(), zap.NewNop())
+			h := server.Extender(server.Calls{Readiness: none{}, Binder: binder}, metrics.New(metrics.Labels{}), zap.NewNop())
 			calls := 0
 			for b.Loop() {
 				binder.Recent.Put(p) // Filter has seen it
 				serveBind(b, h, body)
-				binder.withdraw(p.UID)
+				binder.undo(p.UID)
 				calls++
 			}
 			if api.bound != calls {
@@ -90,8 +104,10 @@ func BenchmarkBind(b *testing.B) {
 					return
 				}
 				annotations := kube.AllocationAnnotations(allocation)
-				annotations[wire.NodeAnnotation], annotations[wire.TimeAnnotation] = args.Node, strconv.FormatInt(time.Now().Unix(), 10)
-				_ = api.Bind(r.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: args.PodName, UID: args.PodUID, Annotations: annotations}}, metav1.CreateOptions{})
+				annotations[wire.NodeAnnotation] = args.Node
+				annotations[wire.TimeAnnotation] = strconv.FormatInt(time.Now().Unix(), 10)
+				binding := metav1.ObjectMeta{Name: args.PodName, UID: args.PodUID, Annotations: annotations}
+				_ = api.Bind(r.Context(), &corev1.Binding{ObjectMeta: binding}, metav1.CreateOptions{})
 				_ = json.NewEncoder(w).Encode(extenderv1.ExtenderBindingResult{})
 			})
 			for b.Loop() {

@@ -1,9 +1,8 @@
-// Package bind turns a placement into a fact: one write to the API server that sets the pod's node and
-// records its devices in the same transaction.
+// Package bind turns a placement into a fact: one write to the API server that sets the pod's node and records its
+// devices in the same transaction.
 //
-// A pod is booked on the live book before anything else, so that the next Filter sees it, and it stays
-// booked until somebody who knows has spoken: the watch, or a definite refusal by the API server. An
-// outcome that is not known is asked for until it is.
+// A pod is booked before anything else, so that the next Filter sees it. It stays booked until the watch shows it or the
+// API server definitely refuses the binding. While an outcome is unknown, the same write is repeated.
 package bind
 
 import (
@@ -39,23 +38,41 @@ type Book interface {
 	Pod(uid string) *ledger.Entry
 }
 
-// Config is what a Binder works with.
+// Lease tells whether the extender may bind now (package leaderelection).
+type Lease interface {
+	MayBind(context.Context) error
+}
+
+// Requeue takes what an assumption, or its end, changed in the books.
+type Requeue interface {
+	Observe(ledger.Delta)
+}
+
+// Events takes each binding of a pod with devices.
+type Events interface {
+	Bound(p *podrequest.Request, node string, a device.Allocation)
+}
+
+// Metrics counts waits in gates and bindings that failed.
+type Metrics interface {
+	GateWaited(d time.Duration, entered bool)
+	BindFailed(reason string) // see Reasons
+}
+
+// Config is what a Binder works with. The methods of Requeue, Events and Metrics must not block.
 type Config struct {
 	Pods     corev1client.PodsGetter
 	Book     Book
 	Gate     *gate.Gate
-	May      func(context.Context) error // why nothing may be bound now, nil when it may (package leaderelection)
+	Lease    Lease
 	Recent   *filter.Recent
 	Defaults podrequest.Defaults
-	Released func(ledger.Delta) // told what an assumption or its withdrawal released
+	Requeue  Requeue
+	Events   Events
+	Metrics  Metrics
 	Now      func() time.Time
 	Timeout  time.Duration // of waiting in the gate, and of an answer
 	Log      *zap.Logger
-
-	// These are optional, and must not block.
-	Bound  func(p *podrequest.Request, node string, a device.Allocation) // told of each binding of a pod with devices
-	Waited func(d time.Duration, entered bool)                           // told of each wait in a gate
-	Failed func(reason string)                                           // told of each binding that failed, see Reasons
 }
 
 // Binder binds pods. Its methods may be called from any goroutine.
@@ -71,32 +88,24 @@ type Binder struct {
 
 // New returns a binder. Stop ends it.
 func New(c Config) *Binder {
-	if c.Bound == nil {
-		c.Bound = func(*podrequest.Request, string, device.Allocation) {}
-	}
-	if c.Waited == nil {
-		c.Waited = func(time.Duration, bool) {}
-	}
-	if c.Failed == nil {
-		c.Failed = func(string) {}
-	}
 	b := &Binder{Config: c, attempts: map[types.UID]*attempt{}}
 	b.stopping, b.stop = context.WithCancelCause(context.Background())
 	return b
 }
 
-// attempt is the binding of one pod to one node. Whoever asks for the same again gets its answer.
+// attempt is the binding of one pod to one node. A second call for the same gets its answer.
 type attempt struct {
 	node string
 	done chan struct{}
 	err  error // once done
 }
 
-// Bind binds a pod to a node, or says why not. When ctx ends it answers at once; an attempt in the gate
-// is then given up, one whose outcome the API server has not told goes on until it has.
+// Bind binds a pod to a node, or says why not. When ctx ends it answers at once; an attempt in the gate is then given up,
+// one whose outcome is unknown goes on until it is known.
 func (b *Binder) Bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) error {
 	if args.PodUID == "" || args.PodName == "" || args.Node == "" {
-		return fmt.Errorf("bind: PodUID, PodName and Node must be given, got %q, %q and %q", args.PodUID, args.PodName, args.Node)
+		return fmt.Errorf("bind: PodUID, PodName and Node must be given, got %q, %q and %q",
+			args.PodUID, args.PodName, args.Node)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("gave up after %v (--bind-timeout)", b.Timeout))
 	defer cancel()
@@ -121,7 +130,7 @@ func (b *Binder) Bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	return nil
 }
 
-// begin starts an attempt, or finds the one that is running. ctx is its patience in the gate.
+// begin starts an attempt, or finds the one that is running. ctx bounds its wait in the gate.
 func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*attempt, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +148,7 @@ func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs
 	b.running.Go(func() {
 		a.err = b.bind(ctx, args)
 		if a.err != nil {
-			b.Failed(reasonOf(a.err))
+			b.Metrics.BindFailed(reasonOf(a.err))
 		}
 		b.mu.Lock()
 		delete(b.attempts, args.PodUID)
@@ -149,28 +158,28 @@ func (b *Binder) begin(ctx context.Context, args *extenderv1.ExtenderBindingArgs
 	return a, nil
 }
 
-func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBindingArgs) (err error) {
-	booked := false // and nothing posted, so that it can be taken back
+func (b *Binder) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (err error) {
+	booked := false // and nothing posted, so that it can be undone
 	defer func() {
 		if p := recover(); p != nil { // ends the attempt, not the process
-			b.Log.Error("panic", zap.String("pod", args.PodNamespace+"/"+args.PodName), zap.String("node", args.Node), zap.Any("panic", p), zap.Stack("stack"))
+			b.Log.Error("panic", zap.String("pod", args.PodNamespace+"/"+args.PodName), zap.String("node", args.Node),
+				zap.Any("panic", p), zap.Stack("stack"))
 			err = fmt.Errorf("the binding to node %s failed by a fault of the extender, whose log has more: %v", args.Node, p)
 			if booked {
-				b.withdraw(string(args.PodUID))
+				b.undo(string(args.PodUID))
 			}
 		}
 	}()
-	if err := b.May(patience); err != nil {
+	if err := b.Lease.MayBind(ctx); err != nil {
 		return because(notLeading, err)
 	}
 	if b.Book.Pod(string(args.PodUID)) != nil {
-		// On a node already, or assumed: then an attempt before this one was told that the pod is
-		// bound, and only the watch has not shown it yet.
-		if bound, err := b.already(patience, args); bound || err != nil {
+		// On a node already, or assumed: then an attempt before this one bound it, and only the watch has not shown it yet.
+		if bound, err := b.boundAlready(ctx, args); bound || err != nil {
 			return err
 		}
 	}
-	p, err := b.pod(patience, args)
+	p, err := b.pod(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -182,30 +191,30 @@ func (b *Binder) bind(patience context.Context, args *extenderv1.ExtenderBinding
 		return b.post(binding)
 	}
 	booked = true
-	a, err := b.enter(patience, p, args.Node)
+	a, err := b.enter(ctx, p, args.Node)
 	switch {
 	case errors.Is(err, ledger.ErrBound):
-		b.Gate.Withdraw(p.UID)
-		_, err = b.already(patience, args)
+		b.Gate.Abandon(p.UID)
+		_, err = b.boundAlready(ctx, args)
 		return err
 	case err != nil:
-		b.withdraw(p.UID)
+		b.undo(p.UID)
 		return err
 	}
 	binding.Annotations = kube.AllocationAnnotations(a)
 	binding.Annotations[wire.NodeAnnotation] = args.Node
 	binding.Annotations[wire.TimeAnnotation] = strconv.FormatInt(b.Now().Unix(), 10)
-	booked = false // from here on only who knows may take it back
+	booked = false // from here on a binding may have been written
 	if err := b.post(binding); err != nil {
-		b.withdraw(p.UID)
+		b.undo(p.UID)
 		return err
 	}
 	b.Recent.Drop(p.UID)
-	b.Bound(p, args.Node, a)
+	b.Events.Bound(p, args.Node, a)
 	return nil
 }
 
-// pod returns what a pod asks for: as Filter saw it, or live.
+// pod returns what a pod requests: as Filter saw it, or live.
 func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*podrequest.Request, error) {
 	if p := b.Recent.Get(string(args.PodUID)); p != nil {
 		return p, nil
@@ -220,33 +229,33 @@ func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) 
 	return podrequest.Parse(pod, b.Defaults)
 }
 
-// enter books the pod on the node and waits for its turn there. While it waited the node may have
-// changed, so the placement is checked once more, and made anew if it no longer holds.
-func (b *Binder) enter(patience context.Context, p *podrequest.Request, node string) (device.Allocation, error) {
-	patience, cancel := context.WithCancelCause(patience)
+// enter books the pod on the node and waits for its turn there. The node may change meanwhile, so the placement is then
+// checked once more, and made anew if it no longer fits.
+func (b *Binder) enter(ctx context.Context, p *podrequest.Request, node string) (device.Allocation, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(b.stopping, func() { cancel(errStopped) })
 	defer stop()
 	a, err := b.assume(p, node, nil)
 	for err == nil {
 		start := b.Now()
-		err = b.Gate.Enter(patience, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a, Alone: p.Alone})
-		b.Waited(b.Now().Sub(start), err == nil)
+		err = b.Gate.Enter(ctx, node, gate.Pod{UID: p.UID, Name: p.String(), Allocation: a, Alone: p.Alone})
+		b.Metrics.GateWaited(b.Now().Sub(start), err == nil)
 		if err = because(noTurn, err); err != nil {
 			break
 		}
-		if err = because(notLeading, b.May(patience)); err != nil {
+		if err = because(notLeading, b.Lease.MayBind(ctx)); err != nil {
 			break
 		}
-		if patience.Err() != nil {
-			err = context.Cause(patience)
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 			break
 		}
 		entered := a
 		if a, err = b.assume(p, node, entered); err != nil || gate.Identical(a, entered) {
 			break
 		}
-		b.Gate.Withdraw(p.UID) // with another allocation it may not be inside with those that are
+		b.Gate.Abandon(p.UID) // with another allocation it may not be identical to the others inside
 	}
 	return a, err
 }
@@ -265,19 +274,19 @@ func (b *Binder) assume(p *podrequest.Request, node string, has device.Allocatio
 		}
 		return s.Allocation(), nil
 	})
-	b.Released(delta)
+	b.Requeue.Observe(delta)
 	return a, err
 }
 
-// withdraw ends what enter did after a definite refusal.
-func (b *Binder) withdraw(uid string) {
-	b.Gate.Withdraw(uid)
-	b.Released(b.Book.Unassume(uid))
+// undo ends what enter did, after a definite refusal.
+func (b *Binder) undo(uid string) {
+	b.Gate.Abandon(uid)
+	b.Requeue.Observe(b.Book.Unassume(uid))
 }
 
-// already asks the API server where a pod is that the books hold: bound and no error on the node that is
-// asked for, an error on another. Nothing else learns of the answer: the watch may have shown later facts.
-func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bound bool, err error) {
+// boundAlready asks the API server about a pod that the books hold. It returns true when the pod is bound, with an error
+// when that is to another node. The answer changes nothing else: the watch may have shown later facts.
+func (b *Binder) boundAlready(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bool, error) {
 	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
 	switch {
 	case kube.IsGone(pod, err, args.PodUID):
@@ -290,6 +299,20 @@ func (b *Binder) already(ctx context.Context, args *extenderv1.ExtenderBindingAr
 		return true, fmt.Errorf("is bound to node %s already", pod.Spec.NodeName)
 	}
 	return true, nil
+}
+
+// Stop gives up what waits in the gate or for a definite answer, and returns when nothing is under way any more or the
+// context ends. Nothing is bound afterwards.
+func (b *Binder) Stop(ctx context.Context) {
+	b.mu.Lock()
+	b.stop(errStopped)
+	b.mu.Unlock()
+	idle := make(chan struct{})
+	go func() { b.running.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
 }
 
 var (

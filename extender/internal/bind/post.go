@@ -17,13 +17,13 @@ import (
 // callTimeout bounds one call to the API server. One that takes longer has an unknown outcome.
 const callTimeout = 5 * time.Second
 
-// post writes the binding and returns when the outcome is definite: nil when the pod is bound to that
-// node, an error when it is not and this binding will not bind it.
+// post writes the binding and returns when the outcome is definite: nil when the pod is bound to that node, an error
+// when it is not and this binding will not bind it.
 //
-// The same POST is repeated while the outcome is unknown: with the UID as precondition it can bind this
-// pod to this node or do nothing.
+// While the outcome is unknown, the same POST is repeated: with the UID as precondition it can bind this pod to this node
+// or do nothing.
 func (b *Binder) post(binding *corev1.Binding) error {
-	ctx := context.Background() // whoever asked may go away, the question stays
+	ctx := context.Background() // the outcome matters even when the client has gone away
 	pods := b.Pods.Pods(binding.Namespace)
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, 2*time.Second)
 	unknown := false // an earlier POST may have been carried out
@@ -31,12 +31,12 @@ func (b *Binder) post(binding *corev1.Binding) error {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		err := pods.Bind(call, binding, metav1.CreateOptions{})
 		cancel()
-		if err == nil {
-			return nil
-		}
 		outcome := kube.WriteOutcome(err)
 		refused := outcome == kube.Refused || outcome == kube.Gone
-		if refused && !unknown {
+		switch {
+		case outcome == kube.Done:
+			return nil
+		case refused && !unknown:
 			return err
 		}
 		call, cancel = context.WithTimeout(ctx, callTimeout)
@@ -46,7 +46,8 @@ func (b *Binder) post(binding *corev1.Binding) error {
 		case kube.IsGone(pod, readErr, binding.UID):
 			return fmt.Errorf("%w: %w", errGone, err)
 		case readErr != nil:
-			b.Log.Warn("binding not resolved", zap.String("pod", binding.Namespace+"/"+binding.Name), zap.String("node", binding.Target.Name), zap.Error(err), zap.NamedError("read", readErr))
+			b.Log.Warn("binding not resolved", zap.String("pod", binding.Namespace+"/"+binding.Name),
+				zap.String("node", binding.Target.Name), zap.Error(err), zap.NamedError("read", readErr))
 		case pod.Spec.NodeName == binding.Target.Name:
 			return nil
 		case pod.Spec.NodeName != "":
@@ -55,9 +56,9 @@ func (b *Binder) post(binding *corev1.Binding) error {
 			return err
 		}
 		unknown = true
-		if may := b.May(b.stopping); may != nil && readErr == nil {
-			// Another extender binds now, and its books do not hold our assumption. It lists what is
-			// bound before it begins; should this POST still be carried out, the watch will say so.
+		if may := b.Lease.MayBind(b.stopping); may != nil && readErr == nil {
+			// Another extender binds now, and its books do not hold our assumption. It lists what is bound before it
+			// begins; should this POST still be carried out, the watch will show it.
 			return because(notLeading, errors.Join(may, err))
 		}
 		select {

@@ -10,7 +10,7 @@ import (
 
 // Why a binding failed, for metrics: a closed set.
 const (
-	notLeading = "not_leading" // the scheduler beside is not in office, or the books are not up to date yet
+	notLeading = "not_leading" // the scheduler beside this extender does not lead, or the books are not up to date yet
 	noTurn     = "gate"        // its turn on the node did not come in time
 	noRoom     = "no_room"     // the node has changed since Filter
 	overQuota  = "quota"
@@ -19,7 +19,7 @@ const (
 	other      = "other"    // the API server refused, or could not be asked; the pod is bound already; or a panic
 )
 
-// Reasons lists what Config.Failed is told.
+// Reasons lists the reasons of Metrics.BindFailed.
 func Reasons() []string {
 	return []string{notLeading, noTurn, noRoom, overQuota, gone, stopping, other}
 }

@@ -31,10 +31,10 @@ const (
 	Overcommitted = "GPUOvercommitted" // and what they need has gone to others
 )
 
-// Reasons lists the reasons of events, all of which are told unless the operator chooses.
+// Reasons lists the reasons of events. All are written unless the operator chooses.
 func Reasons() []string { return []string{Placed, Released, Raised, Overcommitted} }
 
-// What becomes of reservations, for metrics.
+// Changes of reservations, for metrics.
 const (
 	placed        = "placed"
 	released      = "released"
@@ -43,93 +43,95 @@ const (
 	ended         = "ended"
 )
 
-// Changes lists what Config.Changed is told.
+// Changes lists the changes that are counted.
 func Changes() []string { return []string{placed, released, raised, overcommitted, ended} }
 
-// Events per second, and at once, of each type: warnings find room when there is none left for the others.
+// Results lists the results of events that are counted.
+func Results() []string { return []string{"recorded", "dropped"} }
+
+// Events per second, and at once, of each type: many normal events do not keep warnings from being written.
 const (
 	PerSecond = 10
 	Burst     = 100
 )
 
-// Results lists what Config.Told is told of an event.
-func Results() []string { return []string{"recorded", "dropped"} }
-
-// Config is what notices are written with. Its functions must not block.
-type Config struct {
-	Recorder events.EventRecorder
-	Reasons  []string                    // that are told
-	Changed  func(change string)         // told of each change of a reservation
-	Told     func(reason, result string) // told of each event
+// Metrics counts. Its methods must not block.
+type Metrics interface {
+	ReservationChanged(change string)
+	Event(reason, result string)
 }
 
-// Notices writes events. Its methods do not block.
-type Notices struct {
-	Config
-	limits map[string]flowcontrol.PassiveRateLimiter // by type
+// PodEvents writes events on pods. Its methods do not block.
+type PodEvents struct {
+	recorder events.EventRecorder
+	reasons  []string
+	metrics  Metrics
+	limits   map[string]flowcontrol.PassiveRateLimiter // by type
 }
 
-// New returns notices.
-func New(c Config) *Notices {
+// New returns events of these reasons alone.
+func New(recorder events.EventRecorder, reasons []string, metrics Metrics) *PodEvents {
 	limit := func() flowcontrol.PassiveRateLimiter {
 		return flowcontrol.NewTokenBucketPassiveRateLimiter(PerSecond, Burst)
 	}
-	return &Notices{c, map[string]flowcontrol.PassiveRateLimiter{corev1.EventTypeNormal: limit(), corev1.EventTypeWarning: limit()}}
+	return &PodEvents{recorder, reasons, metrics, map[string]flowcontrol.PassiveRateLimiter{
+		corev1.EventTypeNormal: limit(), corev1.EventTypeWarning: limit(),
+	}}
 }
 
-// Bound tells of a binding that was made: the pod's devices and what it can use of them.
-func (n *Notices) Bound(p *podrequest.Request, node string, a device.Allocation) {
-	n.Changed(placed)
-	n.tell(reference(p.Namespace, p.Name, p.UID), corev1.EventTypeNormal, Placed, "Bind", func() string {
+// Bound takes a binding that was made; its event names the pod's devices and what it can use of them.
+func (n *PodEvents) Bound(p *podrequest.Request, node string, a device.Allocation) {
+	n.metrics.ReservationChanged(placed)
+	n.write(reference(p.Namespace, p.Name, p.UID), corev1.EventTypeNormal, Placed, "Bind", func() string {
 		return "on node " + node + ": " + peaks(p.Placement.Classes, a)
 	})
 }
 
-// Observed tells what a change of a bound pod changed in the books, d: e is what they hold for it now and v
-// its node, both nil when they hold nothing. before is what they held, nil or assumed for a pod that the watch
-// shows for the first time; new is nil for one that is gone.
-func (n *Notices) Observed(before *ledger.Entry, new *corev1.Pod, d ledger.Delta, e *ledger.Entry, v *ledger.View) {
+// Observed takes a change d of what the books hold for a bound pod: before is what they held, nil or assumed for a pod
+// that the watch shows for the first time. e is what they hold now and v its node, both nil when they hold nothing. new
+// is nil for a pod that is gone.
+func (n *PodEvents) Observed(before *ledger.Entry, new *corev1.Pod, d ledger.Delta, e *ledger.Entry, v *ledger.View) {
 	switch {
 	case before == nil || before.Assumed || !d.Changed:
 		return
 	case new == nil || e == nil || e.First == phase.None:
 		if d.Released {
-			n.Changed(ended)
+			n.metrics.ReservationChanged(ended)
 		}
 		return
 	}
+	ref := reference(new.Namespace, new.Name, e.UID)
 	if d.Raised {
-		if o, ok := short(e, v); ok {
-			n.Changed(overcommitted)
-			n.tell(reference(new.Namespace, new.Name, e.UID), corev1.EventTypeWarning, Overcommitted, "Rerun", func() string {
-				return fmt.Sprintf("its containers run again and can use more of GPU %s of node %s than is left: %v reserved of %v; nothing more is placed there until that falls",
-					o.UUID, v.Name, o.Held, o.Capacity)
+		if o, ok := overcommit(e, v); ok {
+			n.metrics.ReservationChanged(overcommitted)
+			n.write(ref, corev1.EventTypeWarning, Overcommitted, "Rerun", func() string {
+				return fmt.Sprintf("its containers run again and can use more of GPU %s of node %s than is left: "+
+					"%v reserved of %v; nothing more is placed there until that falls", o.UUID, v.Name, o.Held, o.Capacity)
 			})
 			return
 		}
 	}
 	if !before.Allocation.Equal(e.Allocation) {
-		return // it was moved to other devices: the refit service tells
+		return // the refit service moved it to other devices, and writes its own event
 	}
 	switch {
 	case e.First < before.First && d.Raised:
-		n.Changed(raised)
-		n.tell(reference(new.Namespace, new.Name, e.UID), corev1.EventTypeNormal, Raised, "Rerun", func() string {
+		n.metrics.ReservationChanged(raised)
+		n.write(ref, corev1.EventTypeNormal, Raised, "Rerun", func() string {
 			return "its init containers run again: " + difference(e, before.First)
 		})
 	case e.First > before.First && d.Released:
-		n.Changed(released)
+		n.metrics.ReservationChanged(released)
 		name := kube.Container(&new.Spec, e.Classes.InitPosition(e.First-1)).Name
-		ref := reference(new.Namespace, new.Name, e.UID)
 		ref.FieldPath = "spec.initContainers{" + name + "}"
-		n.tell(ref, corev1.EventTypeNormal, Released, "Release", func() string {
+		n.write(ref, corev1.EventTypeNormal, Released, "Release", func() string {
 			return fmt.Sprintf("after init container %s: %s", name, difference(e, before.First))
 		})
 	}
 }
 
-// short returns a device of the pod's that is held above its capacity.
-func short(e *ledger.Entry, v *ledger.View) (ledger.OverCommit, bool) {
+// overcommit returns a device of the pod's of which more is reserved than it has.
+func overcommit(e *ledger.Entry, v *ledger.View) (ledger.OverCommit, bool) {
 	if v == nil {
 		return ledger.OverCommit{}, false
 	}
@@ -141,20 +143,20 @@ func short(e *ledger.Entry, v *ledger.View) (ledger.OverCommit, bool) {
 	return ledger.OverCommit{}, false
 }
 
-// reference names a pod, and not a version of it: events about different versions would not be added up.
+// reference names a pod without a resourceVersion: client-go would not aggregate events about different versions.
 func reference(namespace, name, uid string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: namespace, Name: name, UID: types.UID(uid)}
 }
 
-// tell writes an event, unless the operator does not want it or there are too many.
-func (n *Notices) tell(pod *corev1.ObjectReference, kind, reason, action string, note func() string) {
-	if !slices.Contains(n.Reasons, reason) {
+// write writes an event, unless the operator does not want it or there are too many.
+func (n *PodEvents) write(pod *corev1.ObjectReference, kind, reason, action string, note func() string) {
+	if !slices.Contains(n.reasons, reason) {
 		return
 	}
 	if !n.limits[kind].TryAccept() {
-		n.Told(reason, "dropped")
+		n.metrics.Event(reason, "dropped")
 		return
 	}
-	n.Told(reason, "recorded")
-	n.Recorder.Eventf(pod, nil, kind, reason, action, "%s", cut(note()))
+	n.metrics.Event(reason, "recorded")
+	n.recorder.Eventf(pod, nil, kind, reason, action, "%s", cut(note()))
 }

@@ -13,7 +13,7 @@ import (
 // maxText bounds an event's note: the API server refuses notes of more than 1024 bytes.
 const maxText = 900
 
-// peaks says what a pod can use of each device at most, and in steady state.
+// peaks says what a pod can use of each device at its peak and in steady state.
 func peaks(p phase.Pod, a device.Allocation) string {
 	peak, err := p.Reserved(a, 0)
 	steady, steadyErr := p.Reserved(a, p.Steady())
@@ -33,8 +33,8 @@ func peaks(p phase.Pod, a device.Allocation) string {
 	return strings.Join(all, "; ")
 }
 
-// difference says what a pod holds of each device, where that differs from what it held when the phases from
-// an earlier or later one on remained.
+// difference says what a pod reserves of each device now and what it reserved when the phases from one on remained, where
+// the two differ.
 func difference(e *ledger.Entry, from int) string {
 	before, err := e.Classes.Reserved(e.Allocation, from)
 	if err != nil {
@@ -65,7 +65,7 @@ func of(r phase.Reservation, h phase.Holding) device.Amount {
 	return r.Devices[i].Amount
 }
 
-// amount is memory and compute; slots say nothing to a pod's owner.
+// amount is memory and compute; slots mean nothing to a pod's owner.
 func amount(a device.Amount) string {
 	switch {
 	case a.IsZero():

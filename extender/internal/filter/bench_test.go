@@ -18,6 +18,7 @@ import (
 
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
+	"github.com/phasegpu/phasegpu/extender/internal/metrics"
 	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
 	"github.com/phasegpu/phasegpu/gen/baseline"
@@ -103,8 +104,7 @@ func BenchmarkFilterJSON(b *testing.B) {
 		failed extenderv1.FailedNodesMap
 	}{{"fits", names, extenderv1.FailedNodesMap{}}, {"refused", []string{}, failed}} {
 		result := &extenderv1.ExtenderFilterResult{NodeNames: &test.fit, FailedAndUnresolvableNodes: test.failed}
-		filter := func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult { return result }
-		ours := handler(server.Calls{Filter: filter})
+		ours := handler(always{result: result})
 		plain := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if args := decode(w, r); args != nil {
 				_ = json.NewEncoder(w).Encode(result)
@@ -154,20 +154,31 @@ func serve(b *testing.B, h http.Handler, path string, body []byte) []byte {
 func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
-		Book: book, Gate: gate.New(time.Now, func(string) {}), Recent: filter.NewRecent(16), Metrics: discard{},
+		Book: book, Gate: gate.New(time.Now, discard{}), Recent: filter.NewRecent(16), Metrics: discard{},
 		Queue: requeue.New(book, nil, time.Now, zap.NewNop()),
 	}
-	return handler(server.Calls{Filter: f.Filter, Prioritize: f.Prioritize})
+	return handler(f)
 }
 
 // discard counts nothing.
 type discard struct{}
 
 func (discard) Refused(string, int) {}
+func (discard) NodeFreed(string)    {}
+func (discard) Ready() error        { return nil }
 
-func handler(calls server.Calls) http.Handler {
-	calls.Ready = func() error { return nil }
-	return server.Extender(calls, server.NewMetrics(), zap.NewNop())
+// always answers each Filter call with one result.
+type always struct {
+	server.Filterer
+	result *extenderv1.ExtenderFilterResult
+}
+
+func (a always) Filter(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
+	return a.result
+}
+
+func handler(f server.Filterer) http.Handler {
+	return server.Extender(server.Calls{Readiness: discard{}, Filterer: f}, metrics.New(metrics.Labels{}), zap.NewNop())
 }
 
 // peer is the baseline: it adds up all pods on each call.

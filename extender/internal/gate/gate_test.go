@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/phasegpu/phasegpu/core/device"
 )
@@ -25,21 +25,29 @@ func named(name string, mib int64) Pod {
 	return Pod{UID: name, Name: "ns/" + name, Allocation: holds(mib)}
 }
 
-// street is a gate with a clock that stands still and a record of the room it told of.
-type street struct {
+// gates are gates with a clock that stands still and a record of the nodes that got more room.
+type gates struct {
 	*Gate
+	t    *testing.T
 	now  time.Time
 	room []string
 }
 
-func newStreet() *street {
-	s := &street{now: time.Unix(1000, 0)}
-	s.Gate = New(func() time.Time { return s.now }, func(node string) { s.room = append(s.room, node) })
+func newGates(t *testing.T) *gates {
+	s := &gates{t: t, now: time.Unix(1000, 0)}
+	s.Gate = New(func() time.Time { return s.now }, s)
 	return s
 }
 
+// NodeFreed implements RoomObserver.
+func (s *gates) NodeFreed(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = append(s.room, node)
+}
+
 // enter starts to enter and returns once the pod is inside or in the queue.
-func (s *street) enter(ctx context.Context, node string, p Pod) <-chan error {
+func (s *gates) enter(ctx context.Context, node string, p Pod) <-chan error {
 	before := s.waiting(node)
 	done := make(chan error, 1)
 	go func() { done <- s.Enter(ctx, node, p) }()
@@ -54,72 +62,70 @@ func (s *street) enter(ctx context.Context, node string, p Pod) <-chan error {
 	}
 }
 
-func (s *street) waiting(node string) int {
-	for _, st := range s.States() {
-		if st.Node == node {
-			return st.Waiting
-		}
+func (s *gates) state(node string) State {
+	states := s.States()
+	if i := slices.IndexFunc(states, func(state State) bool { return state.Node == node }); i >= 0 {
+		return states[i]
 	}
-	return 0
+	return State{}
 }
 
-func (s *street) inside(node string) []string {
-	for _, st := range s.States() {
-		if st.Node == node {
-			var names []string
-			for _, p := range st.Inside {
-				names = append(names, p.Name)
-			}
-			return names
-		}
+func (s *gates) waiting(node string) int { return s.state(node).Waiting }
+
+// wantInside fails the test unless exactly these pods are inside a node's gate.
+func (s *gates) wantInside(node string, want ...string) {
+	s.t.Helper()
+	var got []string
+	for _, p := range s.state(node).Inside {
+		got = append(got, p.Name)
 	}
-	return nil
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.t.Errorf("inside the gate of %s: %s", node, diff)
+	}
 }
 
-// Two pods of the same shape and different limits are never inside together, however long
-// kubelet takes.
+// wantOpen fails the test unless nothing is kept of any gate.
+func (s *gates) wantOpen() {
+	s.t.Helper()
+	if states := s.States(); len(states) > 0 {
+		s.t.Errorf("gates that are not open: %+v", states)
+	}
+}
+
+// entered waits until a pod is inside.
+func (s *gates) entered(enter <-chan error) {
+	s.t.Helper()
+	if err := <-enter; err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Two pods with different limits are never inside together, however long kubelet takes.
 func TestOnePodAtATime(t *testing.T) {
-	s := newStreet()
-	if err := <-s.enter(t.Context(), "n", named("a", 1000)); err != nil {
-		t.Fatal(err)
-	}
+	s := newGates(t)
+	s.entered(s.enter(t.Context(), "n", named("a", 1000)))
 	b := s.enter(t.Context(), "n", named("b", 3000))
 	c := s.enter(t.Context(), "n", named("c", 1000))
 	s.now = s.now.Add(24 * time.Hour)
-	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
-		t.Fatal(diff)
-	}
+	s.wantInside("n", "ns/a")
 	s.Leave("a")
-	if err := <-b; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(b)
 	// c is identical to a, but not to b, which came before it.
-	if diff := cmp.Diff([]string{"ns/b"}, s.inside("n")); diff != "" {
-		t.Fatal(diff)
-	}
+	s.wantInside("n", "ns/b")
 	s.Leave("b")
-	if err := <-c; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(c)
 	s.Leave("c")
-	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
-		t.Errorf("an empty gate is remembered: %s", diff)
-	}
+	s.wantOpen()
 }
 
 func TestIdenticalAllocationsEnterTogether(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := <-s.enter(t.Context(), "n", named(name, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		s.entered(s.enter(t.Context(), "n", named(name, 1000)))
 	}
 	shifted := Pod{UID: "d", Allocation: device.Allocation{holds(1000)[1], nil}} // other position
 	d := s.enter(t.Context(), "n", shifted)
-	e := s.enter(t.Context(), "other", named("e", 1000))
-	if err := <-e; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(s.enter(t.Context(), "other", named("e", 1000)))
 	for _, name := range []string{"a", "b"} {
 		s.Leave(name)
 	}
@@ -127,58 +133,44 @@ func TestIdenticalAllocationsEnterTogether(t *testing.T) {
 		t.Fatalf("%d pods wait, want d behind c", got)
 	}
 	s.Leave("c")
-	if err := <-d; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(d)
 }
 
 // An allocation that cannot be read is identical to nothing, itself included.
 func TestUnreadableAllocationIsAlone(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	s.Inside("n", Pod{UID: "a", Name: "ns/a"})
 	b := s.enter(t.Context(), "n", Pod{UID: "b", Name: "ns/b"})
-	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
-		t.Fatal(diff)
-	}
+	s.wantInside("n", "ns/a")
 	s.Leave("a")
 	<-b
 }
 
-// A pod that opted in to NUMA refit may get another record while it is inside, and would then no longer be
-// identical to those beside it: it neither joins others nor is joined.
+// A pod that opted in to NUMA refit may get another record while it is inside, and would then no longer be identical to
+// the others inside. So it never shares the gate.
 func TestAPodThatMayMoveIsAlone(t *testing.T) {
-	mayMove := func(name string) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Annotations: map[string]string{
-				"hami.io/vgpu-devices-allocated": ";G0,NVIDIA,1000,0:;", "hami.io/numa-alignment": "best-effort",
-			}},
-			Spec: corev1.PodSpec{NodeName: "n", Containers: make([]corev1.Container, 2)},
-		}
+	mayMove := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: "a", Annotations: map[string]string{
+			"hami.io/vgpu-devices-allocated": ";G0,NVIDIA,1000,0:;", "hami.io/numa-alignment": "best-effort",
+		}},
+		Spec: corev1.PodSpec{NodeName: "n", Containers: make([]corev1.Container, 2)},
 	}
-	s := newStreet()
-	s.Observe(mayMove("a"))
+	s := newGates(t)
+	s.Observe(mayMove, holds(1000))
 	b := s.enter(t.Context(), "n", named("b", 1000)) // would be identical
 	alone := named("c", 1000)
 	alone.Alone = true
 	c := s.enter(t.Context(), "n", alone)
-	if diff := cmp.Diff([]string{"ns/a"}, s.inside("n")); diff != "" {
-		t.Fatal(diff)
-	}
+	s.wantInside("n", "ns/a")
 	s.Leave("a")
-	if err := <-b; err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"ns/b"}, s.inside("n")); diff != "" {
-		t.Fatal(diff)
-	}
+	s.entered(b)
+	s.wantInside("n", "ns/b")
 	s.Leave("b")
-	if err := <-c; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(c)
 }
 
 func TestFirstInFirstOut(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	s.Inside("n", named("first", 1))
 	waits := make([]<-chan error, 5)
 	for i := range waits {
@@ -186,19 +178,15 @@ func TestFirstInFirstOut(t *testing.T) {
 	}
 	s.Leave("first")
 	for i, w := range waits {
-		if err := <-w; err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]string{"ns/" + fmt.Sprint(i)}, s.inside("n")); diff != "" {
-			t.Fatal(diff)
-		}
+		s.entered(w)
+		s.wantInside("n", "ns/"+fmt.Sprint(i))
 		s.Leave(fmt.Sprint(i))
 	}
 }
 
-// A client that goes away leaves the queue, says whom it waited for, and holds nobody up.
+// A client that goes away leaves the queue, its error names the pod inside, and the next pod is let in.
 func TestClientGoesAway(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	s.Inside("n", named("a", 1000))
 	gone := errors.New("client disconnected")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -211,27 +199,23 @@ func TestClientGoesAway(t *testing.T) {
 		t.Errorf("got %v, want the cause, the pod inside and how long", err)
 	}
 	s.Leave("a")
-	if err := <-c; err != nil {
-		t.Fatal(err)
-	}
+	s.entered(c)
 }
 
 // Facts may come before, after and twice: the watch can show a pod started before its POST was answered.
 func TestFactsInAnyOrder(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	<-s.enter(t.Context(), "n", named("a", 1000))
 	s.Inside("n", named("a", 1000))
 	s.Inside("n", named("a", 1000))
 	s.Leave("a")
 	s.Leave("a")
 	s.Leave("never seen")
-	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
-		t.Error(diff)
-	}
+	s.wantOpen()
 }
 
 func TestRefusalsAndRoom(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	s.Inside("slow", named("a", 1))
 	s.now = s.now.Add(LongShut)
 	s.Inside("busy", named("b", 1))
@@ -256,7 +240,7 @@ func TestRefusalsAndRoom(t *testing.T) {
 		t.Errorf("room %d, %d, %d", s.Room("slow"), s.Room("busy"), s.Room("idle"))
 	}
 	if len(s.room) != 0 {
-		t.Fatalf("told of room at %v", s.room)
+		t.Fatalf("more room at %v", s.room)
 	}
 	s.Leave("a")
 	s.Leave("b")
@@ -265,14 +249,14 @@ func TestRefusalsAndRoom(t *testing.T) {
 	}
 }
 
-// A pod that waits here and is bound to another node by somebody else is inside there, and only there.
+// A pod that waits at one node and is bound to another by somebody else is inside there, and only there.
 func TestBoundElsewhereMeanwhile(t *testing.T) {
-	for name, facts := range map[string]func(s *street, pass func()){
-		"shown before its turn": func(s *street, pass func()) { s.Inside("there", named("p", 2000)); pass() },
-		"shown after its turn":  func(s *street, pass func()) { pass(); s.Inside("there", named("p", 2000)) },
+	for name, facts := range map[string]func(s *gates, pass func()){
+		"shown before its turn": func(s *gates, pass func()) { s.Inside("there", named("p", 2000)); pass() },
+		"shown after its turn":  func(s *gates, pass func()) { pass(); s.Inside("there", named("p", 2000)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStreet()
+			s := newGates(t)
 			s.Inside("here", named("a", 1000))
 			w := &waiter{Pod: named("p", 3000), admitted: make(chan struct{})}
 			s.mu.Lock()
@@ -282,47 +266,34 @@ func TestBoundElsewhereMeanwhile(t *testing.T) {
 				s.Leave("a")
 				<-w.admitted
 			})
-			s.Withdraw("p") // what the binder does when it learns that the pod is bound
-			if diff := cmp.Diff([]string{"ns/p"}, s.inside("there")); diff != "" {
-				t.Errorf("there: %s", diff)
-			}
-			if diff := cmp.Diff([]string(nil), s.inside("here")); diff != "" {
-				t.Errorf("here: %s", diff)
-			}
+			s.Abandon("p") // what the binder does when it learns that the pod is bound
+			s.wantInside("there", "ns/p")
+			s.wantInside("here")
 			s.Leave("p")
-			if diff := cmp.Diff([]State{}, s.States()); diff != "" {
-				t.Errorf("somebody stays inside for good: %s", diff)
-			}
+			s.wantOpen()
 		})
 	}
 }
 
-// What the watch has shown is neither replaced nor ended by what a binding meant to do.
+// A binding neither replaces nor ends what the watch has shown.
 func TestFactsOverIntentions(t *testing.T) {
-	s := newStreet()
+	s := newGates(t)
 	s.Inside("n", named("p", 2000))
-	if err := s.Enter(t.Context(), "n", named("p", 3000)); err != nil {
-		t.Fatal(err)
-	}
-	s.Withdraw("p")
+	s.entered(s.enter(t.Context(), "n", named("p", 3000)))
+	s.Abandon("p")
 	want := []Pod{named("p", 2000)}
 	if diff := cmp.Diff(want, s.States()[0].Inside); diff != "" {
 		t.Error(diff)
 	}
 	s.Leave("p")
-	if err := s.Enter(t.Context(), "n", named("p", 3000)); err != nil {
-		t.Fatal(err)
-	}
-	s.Withdraw("p")
-	if diff := cmp.Diff([]State{}, s.States()); diff != "" {
-		t.Error(diff)
-	}
+	s.entered(s.enter(t.Context(), "n", named("p", 3000)))
+	s.Abandon("p")
+	s.wantOpen()
 }
 
-// However many pods wait at one node, those of other nodes are let in at once: their patience is over already.
-func TestBusyNodeHoldsUpNobodyElse(t *testing.T) {
-	s := newStreet()
-	s.Gate = New(func() time.Time { return s.now }, func(string) {}) // all who wait go at once when the test ends
+// However many pods wait at one node, those of other nodes are admitted at once, even with a context that has ended.
+func TestBusyNodeDelaysNoOtherNode(t *testing.T) {
+	s := newGates(t)
 	s.Inside("busy", named("first", 1))
 	for i := range 200 {
 		s.enter(t.Context(), "busy", named(fmt.Sprint("busy", i), int64(2+i)))

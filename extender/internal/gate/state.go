@@ -10,7 +10,7 @@ type State struct {
 	Node    string
 	Inside  []Pod
 	Waiting int           // pods in the queue
-	Since   time.Time     // when the pod that is longest inside came in; zero when nobody is
+	Since   time.Time     // when the pod that is longest inside came in; zero when none is
 	Shut    time.Duration // since then
 }
 
@@ -35,10 +35,11 @@ const (
 	isDeep = "GPU gate of the node has too many pods waiting"
 )
 
-// Reasons lists the sentences of Refusals.
+// Reasons lists the sentences of Refusal.
 func Reasons() []string { return []string{isShut, isDeep} }
 
-// Refusal says why a gate takes no more pods, "" when it takes some. shut is how long its first pod has been inside.
+// Refusal says why a node takes no new pods whose gate has been shut for a while and has pods waiting, "" when it takes
+// some. The sentences are the same for every node.
 func Refusal(shut time.Duration, waiting int) string {
 	switch {
 	case shut > LongShut:
@@ -49,14 +50,14 @@ func Refusal(shut time.Duration, waiting int) string {
 	return ""
 }
 
-// Refusals returns why nodes take no new pods, in sentences that are the same for every node.
+// Refusals returns why nodes take no new pods.
 func (g *Gate) Refusals() map[string]string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	refusals := map[string]string{}
 	for name, q := range g.nodes {
-		if reason := Refusal(q.shut(g.now()), len(q.waiting)); reason != "" {
-			refusals[name] = reason
+		if why := Refusal(q.shut(g.now()), len(q.waiting)); why != "" {
+			refusals[name] = why
 		}
 	}
 	return refusals
@@ -73,13 +74,13 @@ func (g *Gate) Room(node string) int {
 }
 
 func (q *queue) room(now time.Time) int {
-	if q.shut(now) > LongShut {
+	if Refusal(q.shut(now), len(q.waiting)) != "" {
 		return 0
 	}
-	return max(0, DeepQueue-len(q.waiting))
+	return DeepQueue - len(q.waiting)
 }
 
-// since is when the pod that is longest inside came in, zero when nobody is.
+// since is when the pod that is longest inside came in, zero when none is.
 func (q *queue) since() time.Time {
 	var first time.Time
 	for _, o := range q.inside {
@@ -97,7 +98,7 @@ func (q *queue) shut(now time.Time) time.Duration {
 	return max(0, now.Sub(q.since()))
 }
 
-// describe says, for the waiter at a place in the queue, whom it waits for.
+// describe says what the waiter at a place in the queue waits for.
 func (q *queue) describe(ahead int, now time.Time) string {
 	if len(q.inside) == 0 {
 		return fmt.Sprintf("%d pods waiting before this one", ahead)

@@ -1,8 +1,9 @@
-// Package leaderelection tells whether this extender may bind.
+// Package leaderelection watches the Lease by which kube-schedulers elect their leader and tells whether this extender
+// may bind. The extender takes part in no election of its own.
 //
-// Two extenders that both bind would each not know what the other has just booked. So an extender binds
-// only while the scheduler beside it holds the scheduler's Lease, and in each term of office begins only
-// after it has seen, by a consistent list, everything that was bound before.
+// Of two extenders that both bind, neither would know what the other has just booked. So an extender binds only while
+// the scheduler beside it holds the Lease, and in each term only after its books hold, by a consistent list, everything
+// that was bound before.
 package leaderelection
 
 import (
@@ -21,26 +22,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Lead watches one Lease. With an empty Name there is nothing to hold: the operator promises that there
+// Books are what an extender binds by.
+type Books interface {
+	// CatchUp brings the books up to date with everything bound so far.
+	CatchUp(context.Context) error
+}
+
+// SchedulerLease watches the scheduler's Lease. With an empty Name there is no Lease: the operator promises that there
 // is one scheduler.
-type Lead struct {
+type SchedulerLease struct {
 	Namespace, Name string
 	Identity        string // the scheduler's is this, "_" and a UUID
-	// CatchUp brings the books up to date with everything bound so far.
-	CatchUp func(context.Context) error
-	Now     func() time.Time
-	Log     *zap.Logger
+	Books           Books
+	Now             func() time.Time
+	Log             *zap.Logger
 
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
 	synced func() bool   // whether the Lease, or that there is none, has been read
-	ready  string        // the term for which CatchUp has succeeded
+	ready  string        // the term for which the books have caught up
 	change chan struct{} // closed when ready changes
 }
 
-// May returns nil when the pod may be bound now, else why not. While the books catch up at the beginning
-// of a term it waits.
-func (l *Lead) May(ctx context.Context) error {
+// MayBind returns nil when the extender may bind now, else why not. While the books catch up at the beginning of a term
+// it waits.
+func (l *SchedulerLease) MayBind(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		term, err := l.term()
@@ -57,11 +63,11 @@ func (l *Lead) May(ctx context.Context) error {
 	}
 }
 
-// Leads reports whether the scheduler beside this extender is in office.
-func (l *Lead) Leads() bool { return l.Office() == nil }
+// Leads reports whether the scheduler beside this extender holds the Lease.
+func (l *SchedulerLease) Leads() bool { return l.Standby() == nil }
 
-// Office returns nil when the scheduler beside this extender is in office, else who is.
-func (l *Lead) Office() error {
+// Standby returns nil while the scheduler beside this extender holds the Lease, else why this extender stands by.
+func (l *SchedulerLease) Standby() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := l.term()
@@ -69,18 +75,19 @@ func (l *Lead) Office() error {
 }
 
 // Ready returns nil once the Lease can be read, whoever holds it.
-func (l *Lead) Ready() error {
+func (l *SchedulerLease) Ready() error {
 	l.mu.Lock()
 	synced := l.synced
 	l.mu.Unlock()
 	if l.Name == "" || synced != nil && synced() {
 		return nil
 	}
-	return fmt.Errorf("lease %s/%s cannot be read (may this service account get, list and watch it?): without it nothing is bound", l.Namespace, l.Name)
+	return fmt.Errorf("lease %s/%s cannot be read (may this service account get, list and watch it?): "+
+		"without it nothing is bound", l.Namespace, l.Name)
 }
 
-// term names the term of office that runs now; the error says who else is in office.
-func (l *Lead) term() (string, error) {
+// term names the current term of the scheduler beside this extender; the error says why it does not lead.
+func (l *SchedulerLease) term() (string, error) {
 	if l.Name == "" {
 		return "always", nil
 	}
@@ -94,7 +101,8 @@ func (l *Lead) term() (string, error) {
 		if spec.HolderIdentity != nil && *spec.HolderIdentity != "" {
 			holder = *spec.HolderIdentity
 		}
-		return "", fmt.Errorf("%s is held by %s, not by the scheduler beside this extender (%s_…, --identity)", what, holder, l.Identity)
+		return "", fmt.Errorf("%s is held by %s, not by the scheduler beside this extender (%s_…, --identity)",
+			what, holder, l.Identity)
 	}
 	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 		return "", fmt.Errorf("%s has no renewTime or leaseDurationSeconds", what)
@@ -106,42 +114,42 @@ func (l *Lead) term() (string, error) {
 	return fmt.Sprintf("%s %s", *spec.HolderIdentity, spec.AcquireTime), nil
 }
 
-func (l *Lead) changed() chan struct{} {
+func (l *SchedulerLease) changed() chan struct{} {
 	if l.change == nil {
 		l.change = make(chan struct{})
 	}
 	return l.change
 }
 
-// Observe takes the truth about the Lease; nil when it is gone.
-func (l *Lead) Observe(lease *coordinationv1.Lease) {
+// Observe takes the Lease as the watch shows it, nil when it is gone.
+func (l *SchedulerLease) Observe(lease *coordinationv1.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lease = lease
 }
 
-// Run catches up at the beginning of each term, until ctx ends.
-func (l *Lead) Run(ctx context.Context, client kubernetes.Interface) {
-	look := make(chan struct{}, 1)
-	look <- struct{}{}
+// Run has the books catch up at the beginning of each term, until ctx ends.
+func (l *SchedulerLease) Run(ctx context.Context, client kubernetes.Interface) {
+	check := make(chan struct{}, 1)
+	check <- struct{}{}
 	if l.Name != "" {
-		go l.watch(ctx, client, look)
+		go l.watch(ctx, client, check)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look:
+		case <-check:
 		}
 		if err := l.begin(ctx); err != nil && ctx.Err() == nil {
 			l.Log.Error("books cannot be brought up to date, so nothing is bound", zap.Error(err))
-			time.AfterFunc(time.Second, func() { wake(look) })
+			time.AfterFunc(time.Second, func() { signal(check) })
 		}
 	}
 }
 
-// begin catches up if a term has begun.
-func (l *Lead) begin(ctx context.Context) error {
+// begin has the books catch up if a term has begun.
+func (l *SchedulerLease) begin(ctx context.Context) error {
 	l.mu.Lock()
 	term, err := l.term()
 	ready := l.ready
@@ -149,7 +157,7 @@ func (l *Lead) begin(ctx context.Context) error {
 	if err != nil || term == ready {
 		return nil
 	}
-	if err := l.CatchUp(ctx); err != nil {
+	if err := l.Books.CatchUp(ctx); err != nil {
 		return err
 	}
 	l.Log.Info("this extender binds now", zap.String("term", term))
@@ -161,28 +169,28 @@ func (l *Lead) begin(ctx context.Context) error {
 	return nil
 }
 
-func (l *Lead) watch(ctx context.Context, client kubernetes.Interface, look chan<- struct{}) {
+func (l *SchedulerLease) watch(ctx context.Context, client kubernetes.Interface, check chan<- struct{}) {
 	informer := informers.NewFilteredLeaseInformer(client, l.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.Name).String()
 	})
 	l.mu.Lock()
 	l.synced = informer.HasSynced
 	l.mu.Unlock()
-	tell := func(object any) {
+	observe := func(object any) {
 		lease, _ := object.(*coordinationv1.Lease)
 		l.Observe(lease)
-		wake(look)
+		signal(check)
 	}
 	// Cannot fail: the informer has not begun.
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    tell,
-		UpdateFunc: func(_, object any) { tell(object) },
-		DeleteFunc: func(any) { tell(nil) },
+		AddFunc:    observe,
+		UpdateFunc: func(_, object any) { observe(object) },
+		DeleteFunc: func(any) { observe(nil) },
 	})
 	informer.RunWithContext(ctx)
 }
 
-func wake(c chan<- struct{}) {
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

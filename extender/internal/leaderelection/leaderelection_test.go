@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -25,18 +26,43 @@ func lease(holder string, acquired, renewed time.Time) *coordinationv1.Lease {
 	a, r := metav1.NewMicroTime(acquired), metav1.NewMicroTime(renewed)
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "phasegpu-system", Name: "phasegpu-scheduler"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &a, RenewTime: &r},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &a, RenewTime: &r,
+		},
 	}
 }
 
-func newLead(catchUp func(context.Context) error) *Lead {
-	return &Lead{
-		Namespace: "phasegpu-system", Name: "phasegpu-scheduler", Identity: "host-a", CatchUp: catchUp,
+// books count how often they catch up.
+type books struct {
+	calls atomic.Int64
+	err   error
+	hold  chan struct{} // catching up waits for its end, unless it is nil
+}
+
+func (b *books) CatchUp(context.Context) error {
+	b.calls.Add(1)
+	if b.hold != nil {
+		<-b.hold
+	}
+	return b.err
+}
+
+func newLease(b *books) *SchedulerLease {
+	return &SchedulerLease{
+		Namespace: "phasegpu-system", Name: "phasegpu-scheduler", Identity: "host-a", Books: b,
 		Now: func() time.Time { return start }, Log: zap.NewNop(),
 	}
 }
 
-func TestWhoHoldsTheLease(t *testing.T) {
+// run watches the Lease for the length of the test.
+func run(t *testing.T, l *SchedulerLease, client kubernetes.Interface) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { l.Run(ctx, client); close(ended) }()
+	t.Cleanup(func() { cancel(); <-ended })
+}
+
+func TestHolder(t *testing.T) {
 	for name, test := range map[string]struct {
 		lease *coordinationv1.Lease
 		err   string
@@ -51,13 +77,14 @@ func TestWhoHoldsTheLease(t *testing.T) {
 		"no lease":                        {nil, "has not been seen"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLead(func(context.Context) error { return nil })
+			l := newLease(&books{})
 			l.Observe(test.lease)
 			if err := l.begin(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			err := l.May(t.Context())
-			if test.err == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), "phasegpu-system/phasegpu-scheduler")) {
+			err := l.MayBind(t.Context())
+			if test.err == "" != (err == nil) || err != nil && (!strings.Contains(err.Error(), test.err) ||
+				!strings.Contains(err.Error(), "phasegpu-system/phasegpu-scheduler")) {
 				t.Errorf("got %v, want %q", err, test.err)
 			}
 			if l.Leads() != (test.err == "") {
@@ -69,29 +96,30 @@ func TestWhoHoldsTheLease(t *testing.T) {
 
 // In each term nothing is bound before the books have caught up, also when the same scheduler comes back.
 func TestCatchesUpInEachTerm(t *testing.T) {
-	failing := errors.New("list failed")
-	calls, answer := 0, failing
-	l := newLead(func(context.Context) error { calls++; return answer })
+	b := &books{err: errors.New("list failed")}
+	l := newLease(b)
 	waits := func() bool {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errors.New("no patience"))
-		err := l.May(ctx)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := l.MayBind(ctx)
 		return err != nil && strings.Contains(err.Error(), "not up to date")
 	}
+	binds := func(what string, calls int64) {
+		t.Helper()
+		if err := l.begin(t.Context()); err != nil || l.MayBind(t.Context()) != nil || b.calls.Load() != calls {
+			t.Errorf("%s: %v, %v, %d calls", what, err, l.MayBind(t.Context()), b.calls.Load())
+		}
+	}
 	l.Observe(lease("host-a_1", start, start))
-	if err := l.begin(t.Context()); !errors.Is(err, failing) || !waits() {
+	if err := l.begin(t.Context()); !errors.Is(err, b.err) || !waits() {
 		t.Errorf("%v; binds before it has caught up", err)
 	}
-	answer = nil
-	if err := l.begin(t.Context()); err != nil || l.May(t.Context()) != nil || calls != 2 {
-		t.Errorf("%v, %v, %d calls", err, l.May(t.Context()), calls)
-	}
-	l.Observe(lease("host-a_1", start, start.Add(time.Second))) // renewed: the same term
-	if err := l.begin(t.Context()); err != nil || l.May(t.Context()) != nil || calls != 2 {
-		t.Errorf("%v, %v, %d calls", err, l.May(t.Context()), calls)
-	}
+	b.err = nil
+	binds("caught up", 2)
+	l.Observe(lease("host-a_1", start, start.Add(time.Second)))
+	binds("renewed, so in the same term", 2)
 	l.Observe(lease("host-b_2", start, start))
-	if l.May(t.Context()) == nil {
+	if l.MayBind(t.Context()) == nil {
 		t.Error("binds without the lease")
 	}
 	l.Observe(lease("host-a_1", start.Add(time.Minute), start.Add(time.Minute)))
@@ -101,19 +129,19 @@ func TestCatchesUpInEachTerm(t *testing.T) {
 }
 
 func TestWaitsWhileCatchingUp(t *testing.T) {
-	list := make(chan struct{})
-	l := newLead(func(context.Context) error { <-list; return nil })
+	b := &books{hold: make(chan struct{})}
+	l := newLease(b)
 	l.Observe(lease("host-a_1", start, start))
 	ended := make(chan error, 1)
 	go func() { ended <- l.begin(t.Context()) }()
 	may := make(chan error, 1)
-	go func() { may <- l.May(t.Context()) }()
+	go func() { may <- l.MayBind(t.Context()) }()
 	select {
 	case err := <-may:
 		t.Fatalf("answered %v before the list", err)
 	default:
 	}
-	close(list)
+	close(b.hold)
 	if err := <-may; err != nil {
 		t.Error(err)
 	}
@@ -121,53 +149,48 @@ func TestWaitsWhileCatchingUp(t *testing.T) {
 }
 
 func TestNoLease(t *testing.T) {
-	l := newLead(func(context.Context) error { return nil })
+	l := newLease(&books{})
 	l.Name = ""
-	if err := l.begin(t.Context()); err != nil || l.May(t.Context()) != nil || !l.Leads() || l.Ready() != nil {
-		t.Errorf("%v, %v, %v", err, l.May(t.Context()), l.Ready())
+	if err := l.begin(t.Context()); err != nil || l.MayBind(t.Context()) != nil || !l.Leads() || l.Ready() != nil {
+		t.Errorf("%v, %v, %v", err, l.MayBind(t.Context()), l.Ready())
 	}
 }
 
-// An extender that is kept from reading the Lease would never bind: it is not ready, and says what it needs.
+// An extender that cannot read the Lease would never bind: it is not ready, and says what it needs.
 func TestReadyOnceTheLeaseIsRead(t *testing.T) {
-	l := newLead(func(context.Context) error { return nil })
+	l := newLease(&books{})
 	client := fake.NewClientset()
 	var may atomic.Bool
 	client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, apiruntime.Object, error) {
 		return !may.Load(), nil, errors.New("forbidden")
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { l.Run(ctx, client); close(ended) }()
+	run(t, l, client)
 	if err := l.Ready(); err == nil || !strings.Contains(err.Error(), "phasegpu-system/phasegpu-scheduler") {
 		t.Errorf("before it is read: %v", err)
 	}
 	may.Store(true)
 	await.Until(t, "readiness", func() bool { return l.Ready() == nil }) // though there is no Lease yet
-	cancel()
-	<-ended
 }
 
 func TestWatchesTheLease(t *testing.T) {
-	var calls atomic.Int64
-	l := newLead(func(context.Context) error { calls.Add(1); return nil })
+	b, ctx := &books{}, t.Context()
+	l := newLease(b)
 	client := fake.NewClientset(lease("host-b_1", start, start))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { l.Run(ctx, client); close(ended) }()
-	await.Until(t, "the other holds the lease", func() bool { err := l.May(ctx); return err != nil && strings.Contains(err.Error(), "host-b_1") })
+	run(t, l, client)
+	await.Until(t, "another to hold the lease", func() bool {
+		err := l.MayBind(ctx)
+		return err != nil && strings.Contains(err.Error(), "host-b_1")
+	})
 	leases := client.CoordinationV1().Leases("phasegpu-system")
 	if _, err := leases.Update(ctx, lease("host-a_1", start, start), metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "office", func() bool { return l.Leads() && l.May(ctx) == nil })
+	await.Until(t, "the term to begin", func() bool { return l.Leads() && l.MayBind(ctx) == nil })
 	if err := leases.Delete(ctx, "phasegpu-scheduler", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await.Until(t, "the end of office", func() bool { return l.May(ctx) != nil })
-	if calls.Load() != 1 {
-		t.Errorf("caught up %d times", calls.Load())
+	await.Until(t, "the term to end", func() bool { return l.MayBind(ctx) != nil })
+	if n := b.calls.Load(); n != 1 {
+		t.Errorf("caught up %d times", n)
 	}
-	cancel()
-	<-ended
 }

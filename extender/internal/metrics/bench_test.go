@@ -12,7 +12,6 @@ import (
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
 	"github.com/phasegpu/phasegpu/core/phase"
-	"github.com/phasegpu/phasegpu/extender/internal/gate"
 )
 
 // BenchmarkScrape is one scrape of the books of nodes with 8 devices and 8 pods each, of which one in ten is
@@ -32,8 +31,9 @@ func BenchmarkScrape(b *testing.B) {
 				book.SetNode(node)
 				for d := range 8 {
 					p := ledger.Pod{
-						UID: fmt.Sprint(n, "/", d), Namespace: "ns", Name: fmt.Sprint(n, "-", d), Node: node.Name, Classes: phase.Pod{phase.Init, phase.App},
-						Allocation: device.Allocation{on(node.Devices[d].UUID, 8000, 0), on(node.Devices[d].UUID, 6000, 0)}, First: 1,
+						UID: fmt.Sprint(n, "/", d), Namespace: "ns", Name: fmt.Sprint(n, "-", d), Node: node.Name,
+						Classes: phase.Pod{phase.Init, phase.App}, First: 1,
+						Allocation: device.Allocation{on(node.Devices[d].UUID, 8000, 0), on(node.Devices[d].UUID, 6000, 0)},
 					}
 					if (n+d)%10 == 0 {
 						p.First = 0
@@ -41,8 +41,8 @@ func BenchmarkScrape(b *testing.B) {
 					book.Observe(p)
 				}
 			}
-			r := prometheus.NewRegistry()
-			r.MustRegister(&Collector{Book: book, Gates: func() []gate.State { return nil }, Waiting: func() int { return 0 }, Leads: func() bool { return true }})
+			r, e := prometheus.NewRegistry(), &extender{}
+			r.MustRegister(&Collector{Book: book, Gates: e, Requeue: e, Lease: e})
 			handler := promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 			b.ReportAllocs()
 			for b.Loop() {

@@ -17,23 +17,28 @@ const (
 )
 
 var (
-	capacity   = desc("device_memory_capacity_bytes", "Memory of a device.", "node", "uuid")
-	reserved   = desc("device_memory_reserved_bytes", "Memory that the remaining phases of a device's pods can use.", "node", "uuid")
-	steady     = desc("device_memory_steady_bytes", "Memory that a device's pods use in their last phase, with all init containers done.", "node", "uuid")
-	releasable = desc("device_memory_releasable_bytes", "Memory reserved beyond steady state: released as init containers finish, or with the pod where its release policy is hold. Only devices where it is above 0.", "node", "uuid")
-	over       = desc("device_memory_overcommitted_bytes", "Memory reserved beyond a device's own. Only devices that are held above their capacity in memory (0 when it is not what is short), cores or slots: containers ran again after it went to others, or the device shrank.", "node", "uuid")
-	cores      = desc("device_cores_reserved_ratio", "Compute that the remaining phases of a device's pods can use; 1 is the whole device.", "node", "uuid")
-	slots      = desc("device_slots_reserved", "Replicas that the remaining phases of a device's pods can use.", "node", "uuid")
-	closed     = desc("device_closed", "1 for a device that takes nothing new, by why: unhealthy, cordoned, mig.", "node", "uuid", "why")
+	capacity = ofDevice("memory_capacity_bytes", "Memory of a device.")
+	reserved = ofDevice("memory_reserved_bytes", "Memory that the remaining phases of a device's pods can use.")
+	steady   = ofDevice("memory_steady_bytes",
+		"Memory that a device's pods use in their last phase, with all init containers done.")
+	releasable = ofDevice("memory_releasable_bytes",
+		"Memory reserved beyond steady state: released as init containers finish, or with the pod where its release policy "+
+			"is hold. Only devices where it is above 0.")
+	over = ofDevice("memory_overcommitted_bytes",
+		"Memory reserved beyond a device's own. Only devices that are held above their capacity in memory (0 when it is not "+
+			"what is short), cores or slots: containers ran again after it went to others, or the device shrank.")
+	cores = ofDevice("cores_reserved_ratio",
+		"Compute that the remaining phases of a device's pods can use; 1 is the whole device.")
+	slots  = ofDevice("slots_reserved", "Replicas that the remaining phases of a device's pods can use.")
+	closed = ofDevice("closed",
+		"1 for a device that takes nothing new, by why: unhealthy, cordoned, mig.", "why")
 )
 
-func describeDevices(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{capacity, reserved, steady, releasable, over, cores, slots, closed} {
-		out <- d
-	}
+func ofDevice(name, help string, labels ...string) *prometheus.Desc {
+	return desc("device_"+name, help, append([]string{"node", "uuid"}, labels...)...)
 }
 
-// devices tells of a node's devices.
+// devices serves a node's devices.
 func (s series) devices(v *ledger.View) {
 	last := steadyMiB(v)
 	above := v.OverCommitted()

@@ -7,7 +7,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// series takes the values of gauges.
+// series is where a scrape's values go.
 type series chan<- prometheus.Metric
 
 // gauge gives one. A label that is not UTF-8 costs its own series, not the scrape.
@@ -15,6 +15,10 @@ func (s series) gauge(d *prometheus.Desc, value float64, labels ...string) {
 	if m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, labels...); err == nil {
 		s <- m
 	}
+}
+
+func (s series) counter(d *prometheus.Desc, value uint64) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
 }
 
 // card gives the gauges of one device. They share their labels: there may be tens of thousands of devices,

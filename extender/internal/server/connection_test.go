@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -11,19 +10,16 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
 // kube-scheduler reads an answer only up to the end of its JSON. It can then use the connection again if it knows
 // that this was all.
 func TestConnectionIsKept(t *testing.T) {
-	c := calls()
-	c.Filter = func(_ context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
-		return &extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames}
-	}
+	h, _ := handler(fake{})
 	var connections atomic.Int64
-	s := httptest.NewUnstartedServer(Extender(c, NewMetrics(), zap.NewNop()))
+	s := httptest.NewUnstartedServer(h)
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			connections.Add(1)
@@ -33,9 +29,9 @@ func TestConnectionIsKept(t *testing.T) {
 	defer s.Close()
 	names := make([]string, 5000)
 	for i := range names {
-		names[i] = fmt.Sprintf("gpu-node-%04d", i)
+		names[i] = fmt.Sprintf("yes-%04d", i)
 	}
-	body, err := json.Marshal(&extenderv1.ExtenderArgs{NodeNames: &names})
+	body, err := json.Marshal(&extenderv1.ExtenderArgs{Pod: &corev1.Pod{}, NodeNames: &names})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,4 @@
-// Package server serves the extender: kube-scheduler's calls on one listener, health, metrics and the books
-// on another.
+// Package server answers kube-scheduler's calls over HTTP.
 package server
 
 import (
@@ -23,20 +22,43 @@ const MaxBody = 8 << 20
 // promised is how much of a body is made room for before it comes: a caller can promise much and send nothing.
 const promised = 1 << 20
 
-// Calls are what kube-scheduler asks for. Failures are in the results, as its contract has it; but Preempt's has no
-// place for them: an error without a result is of the arguments, one beside a result is only logged and counted.
+// Calls are what kube-scheduler calls. Failures are in the results, as its contract has it. But Preempt's has no place
+// for them: an error without a result means invalid arguments, one beside a result is only logged and counted.
 type Calls struct {
-	Ready      func() error // why nothing can be answered yet
-	Filter     func(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult
-	Prioritize func(context.Context, *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error)
-	Preempt    func(context.Context, *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error)
-	Bind       func(context.Context, *extenderv1.ExtenderBindingArgs) error
+	Readiness
+	Filterer
+	Preempter
+	Binder
+}
+
+// Readiness explains why no call can be answered yet.
+type Readiness interface{ Ready() error }
+
+// Filterer tells on which nodes a pod fits, and how well.
+type Filterer interface {
+	Filter(context.Context, *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult
+	Prioritize(context.Context, *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error)
+}
+
+// Preempter tells where victims are enough.
+type Preempter interface {
+	Preempt(context.Context, *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error)
+}
+
+// Binder binds a pod.
+type Binder interface {
+	Bind(context.Context, *extenderv1.ExtenderBindingArgs) error
+}
+
+// Metrics counts calls.
+type Metrics interface {
+	Request(verb, result string, d time.Duration)
 }
 
 // Extender returns the handler of /filter, /prioritize, /preempt and /bind.
-func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
+func Extender(c Calls, m Metrics, log *zap.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /filter", call(m, log, "filter", func(ctx context.Context, args *extenderv1.ExtenderArgs) (any, error) {
+	handle(mux, m, log, "filter", func(ctx context.Context, args *extenderv1.ExtenderArgs) (any, error) {
 		if err := c.Ready(); err != nil {
 			return &extenderv1.ExtenderFilterResult{Error: err.Error()}, err
 		}
@@ -48,16 +70,16 @@ func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 			return result, errNoNode
 		}
 		return result, nil
-	}))
+	})
 	// Prioritize has no Error of its own; kube-scheduler takes no scores for equal ones.
-	mux.Handle("POST /prioritize", call(m, log, "prioritize", func(ctx context.Context, args *extenderv1.ExtenderArgs) (any, error) {
+	handle(mux, m, log, "prioritize", func(ctx context.Context, args *extenderv1.ExtenderArgs) (any, error) {
 		scores, err := c.Prioritize(ctx, args)
 		if err != nil {
 			scores = extenderv1.HostPriorityList{}
 		}
 		return scores, err
-	}))
-	mux.Handle("POST /preempt", call(m, log, "preempt", func(ctx context.Context, args *extenderv1.ExtenderPreemptionArgs) (any, error) {
+	})
+	handle(mux, m, log, "preempt", func(ctx context.Context, args *extenderv1.ExtenderPreemptionArgs) (any, error) {
 		if err := c.Ready(); err != nil {
 			return failure(http.StatusServiceUnavailable), err
 		}
@@ -69,8 +91,8 @@ func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 			err = errNoNode
 		}
 		return result, err
-	}))
-	mux.Handle("POST /bind", call(m, log, "bind", func(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (any, error) {
+	})
+	handle(mux, m, log, "bind", func(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (any, error) {
 		err := c.Ready()
 		if err == nil {
 			err = c.Bind(ctx, args)
@@ -79,67 +101,76 @@ func Extender(c Calls, m *Metrics, log *zap.Logger) http.Handler {
 			return &extenderv1.ExtenderBindingResult{Error: err.Error()}, err
 		}
 		return &extenderv1.ExtenderBindingResult{}, nil
-	}))
+	})
 	return mux
 }
 
-// errNoNode is the common end of a Filter, which is no failure, and of a Preempt.
+// errNoNode is a result without nodes: of Filter and Preempt that is no failure.
 var errNoNode = errors.New("no node fits")
 
 // failure is the status of an answer that is its error as text.
 type failure int
 
-// call reads arguments of one type and writes the result. Bodies that cannot be read are answered 400 or
-// 413 with the reason as text: the caller is not a kube-scheduler, or another version of it.
-func call[A any](m *Metrics, log *zap.Logger, verb string, do func(context.Context, *A) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// answer is what a call is answered and counted by.
+type answer struct {
+	outcome string
+	status  int
+	body    []byte // text unless status is 200
+}
+
+func handle[A any](mux *http.ServeMux, m Metrics, log *zap.Logger, verb string,
+	call func(context.Context, *A) (any, error)) {
+	mux.HandleFunc("POST /"+verb, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		defer func() {
-			if p := recover(); p != nil {
-				m.observe(verb, "panic", start)
-				log.Error("panic", zap.String("verb", verb), zap.Any("panic", p), zap.Stack("stack"))
-				http.Error(w, "internal error", http.StatusInternalServerError)
-			}
-		}()
-		args := new(A)
-		if status, err := read(w, r, args); err != nil {
-			m.observe(verb, "bad_request", start)
-			log.Warn("bad request", zap.String("verb", verb), zap.Error(err))
-			http.Error(w, err.Error(), status)
+		a := respond(w, r, log.With(zap.String("verb", verb)), call)
+		m.Request(verb, a.outcome, time.Since(start))
+		if a.status != http.StatusOK {
+			http.Error(w, string(a.body), a.status)
 			return
-		}
-		result, err := do(r.Context(), args)
-		if status, ok := result.(failure); ok {
-			outcome := "error"
-			if status == http.StatusBadRequest {
-				outcome = "bad_request"
-			}
-			m.observe(verb, outcome, start)
-			log.Warn("request failed", zap.String("verb", verb), zap.Error(err))
-			http.Error(w, err.Error(), int(status))
-			return
-		}
-		body, encodeErr := encode(result)
-		if encodeErr != nil {
-			m.observe(verb, "error", start)
-			http.Error(w, encodeErr.Error(), http.StatusInternalServerError)
-			return
-		}
-		switch {
-		case err == nil:
-			m.observe(verb, "ok", start)
-		case errors.Is(err, errNoNode):
-			m.observe(verb, "refused", start)
-		default:
-			m.observe(verb, "error", start)
-			log.Info("request failed", zap.String("verb", verb), zap.Error(err))
 		}
 		w.Header().Set("Content-Type", "application/json")
 		// Without its length a long answer is chunked, and kube-scheduler, which reads to the end of the JSON and no
 		// further, would have to open a new connection for the next call.
-		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // the client may be gone
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+		_, _ = w.Write(a.body) // the client may be gone
 	})
+}
+
+// respond reads arguments of one type and calls. Bodies that cannot be read are answered 400 or 413 with the reason as
+// text: the caller is not a kube-scheduler, or another version of it.
+func respond[A any](w http.ResponseWriter, r *http.Request, log *zap.Logger,
+	call func(context.Context, *A) (any, error)) (a answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("panic", zap.Any("panic", p), zap.Stack("stack"))
+			a = answer{"panic", http.StatusInternalServerError, []byte("internal error")}
+		}
+	}()
+	args := new(A)
+	if status, err := read(w, r, args); err != nil {
+		log.Warn("bad request", zap.Error(err))
+		return answer{"bad_request", status, []byte(err.Error())}
+	}
+	result, err := call(r.Context(), args)
+	a = answer{"ok", http.StatusOK, nil}
+	status, failed := result.(failure)
+	switch {
+	case errors.Is(err, errNoNode):
+		a.outcome = "refused"
+	case status == http.StatusBadRequest:
+		a.outcome = "bad_request"
+	case err != nil:
+		a.outcome = "error"
+	}
+	if err != nil && a.outcome != "refused" {
+		log.Info("request failed", zap.Error(err))
+	}
+	if failed {
+		a.status, a.body = int(status), []byte(err.Error())
+	} else if a.body, err = encode(result); err != nil {
+		a = answer{"error", http.StatusInternalServerError, []byte(err.Error())}
+	}
+	return a
 }
 
 func read(w http.ResponseWriter, r *http.Request, into any) (status int, err error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,61 +12,74 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 )
 
-// calls answers like an extender that lets pods go on "yes" only.
-func calls() Calls {
-	return Calls{
-		Ready: func() error { return nil },
-		Filter: func(_ context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
-			if args.Pod == nil || args.NodeNames == nil {
-				return &extenderv1.ExtenderFilterResult{Error: "incomplete"}
-			}
-			r := &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{}}
-			for _, n := range *args.NodeNames {
-				if n == "yes" {
-					*r.NodeNames = append(*r.NodeNames, n)
-				} else {
-					r.FailedNodes[n] = "no"
-				}
-			}
-			return r
-		},
-		Prioritize: func(_ context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
-			if args.NodeNames == nil {
-				return nil, errors.New("incomplete")
-			}
-			return extenderv1.HostPriorityList{{Host: "yes", Score: 10}}, nil
-		},
-		Preempt: func(_ context.Context, args *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error) {
-			if args.NodeNameToMetaVictims == nil {
-				return nil, errors.New("incomplete")
-			}
-			r := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
-			for n, victims := range args.NodeNameToMetaVictims {
-				if n == "lost" {
-					return r, errors.New("the API server is away")
-				}
-				if n == "yes" {
-					r.NodeNameToMetaVictims[n] = victims
-				}
-			}
-			return r, nil
-		},
-		Bind: func(_ context.Context, args *extenderv1.ExtenderBindingArgs) error {
-			if args.PodName == "panic" {
-				panic("bug")
-			}
-			if args.Node != "yes" {
-				return errors.New("no")
-			}
-			return nil
-		},
+// fake answers like an extender that places pods on the node "yes" only.
+type fake struct{ unready error }
+
+func (f fake) Ready() error { return f.unready }
+
+func (fake) Filter(_ context.Context, args *extenderv1.ExtenderArgs) *extenderv1.ExtenderFilterResult {
+	if args.Pod == nil || args.NodeNames == nil {
+		return &extenderv1.ExtenderFilterResult{Error: "incomplete"}
 	}
+	r := &extenderv1.ExtenderFilterResult{NodeNames: &[]string{}, FailedNodes: extenderv1.FailedNodesMap{}}
+	for _, n := range *args.NodeNames {
+		if strings.HasPrefix(n, "yes") {
+			*r.NodeNames = append(*r.NodeNames, n)
+		} else {
+			r.FailedNodes[n] = "no"
+		}
+	}
+	return r
 }
+
+func (fake) Prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
+	if args.NodeNames == nil {
+		return nil, errors.New("incomplete")
+	}
+	return extenderv1.HostPriorityList{{Host: "yes", Score: 10}}, nil
+}
+
+func (fake) Preempt(
+	_ context.Context, args *extenderv1.ExtenderPreemptionArgs,
+) (*extenderv1.ExtenderPreemptionResult, error) {
+	if args.NodeNameToMetaVictims == nil {
+		return nil, errors.New("incomplete")
+	}
+	r := &extenderv1.ExtenderPreemptionResult{NodeNameToMetaVictims: map[string]*extenderv1.MetaVictims{}}
+	for n, victims := range args.NodeNameToMetaVictims {
+		if n == "lost" {
+			return r, errors.New("the API server is away")
+		}
+		if n == "yes" {
+			r.NodeNameToMetaVictims[n] = victims
+		}
+	}
+	return r, nil
+}
+
+func (fake) Bind(_ context.Context, args *extenderv1.ExtenderBindingArgs) error {
+	if args.PodName == "panic" {
+		panic("bug")
+	}
+	if args.Node != "yes" {
+		return errors.New("no")
+	}
+	return nil
+}
+
+// handler serves a fake and counts its calls, by verb and result.
+func handler(f fake) (http.Handler, counts) {
+	c := counts{}
+	return Extender(Calls{f, f, f, f}, c, zap.NewNop()), c
+}
+
+type counts map[string]int
+
+func (c counts) Request(verb, result string, _ time.Duration) { c[verb+" "+result]++ }
 
 func post(h http.Handler, path, kind, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -79,45 +92,52 @@ func post(h http.Handler, path, kind, body string) *httptest.ResponseRecorder {
 // Kubernetes' contract: failures of the work are 200 with Error set, bodies that are none of the
 // contract's are 4xx with the reason.
 func TestContract(t *testing.T) {
-	m := NewMetrics()
-	h := Extender(calls(), m, zap.NewNop())
-	huge := `{"Pod":{"metadata":{"name":"` + strings.Repeat("x", MaxBody) + `"}}}`
+	h, results := handler(fake{})
+	const (
+		incomplete = `{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"incomplete"}`
+		filtered   = `{"Nodes":null,"NodeNames":[%s],"FailedNodes":{"b":"no"},"FailedAndUnresolvableNodes":null,"Error":""}`
+		lots       = `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"many"}}}]}}}`
+		victims    = `"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}`
+	)
 	for name, test := range map[string]struct {
-		path, kind, body string
-		code             int
-		want             string
+		verb, body string
+		code       int
+		want       string
 	}{
-		"filter":              {"/filter", "application/json", `{"Pod":{},"NodeNames":["yes","b"]}`, 200, `{"Nodes":null,"NodeNames":["yes"],"FailedNodes":{"b":"no"},"FailedAndUnresolvableNodes":null,"Error":""}`},
-		"filter, none":        {"/filter", "application/json", `{"Pod":{},"NodeNames":["b"]}`, 200, `{"Nodes":null,"NodeNames":[],"FailedNodes":{"b":"no"},"FailedAndUnresolvableNodes":null,"Error":""}`},
-		"filter, error":       {"/filter", "application/json", `{}`, 200, `{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"incomplete"}`},
-		"null":                {"/filter", "application/json", `null`, 200, `{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"incomplete"}`},
-		"charset":             {"/bind", "application/json; charset=utf-8", `{"Node":"yes"}`, 200, `{"Error":""}`},
-		"no content type":     {"/bind", "", `{"Node":"yes"}`, 200, `{"Error":""}`},
-		"prioritize":          {"/prioritize", "application/json", `{"NodeNames":[]}`, 200, `[{"Host":"yes","Score":10}]`},
-		"prioritize, error":   {"/prioritize", "application/json", `{}`, 200, `[]`},
-		"preempt":             {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1},"b":{}}}`, 200, `{"NodeNameToMetaVictims":{"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}}}`},
-		"preempt, none":       {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"b":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
-		"preempt, unread":     {"/preempt", "application/json", `{"NodeNameToMetaVictims":{"lost":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
-		"preempt, error":      {"/preempt", "application/json", `{}`, 400, "incomplete"},
-		"preempt, null":       {"/preempt", "application/json", `null`, 400, "incomplete"},
-		"preempt, garbage":    {"/preempt", "application/json", `{"NodeNameToMetaVictims":[]}`, 400, "extender/v1"},
-		"bind, error":         {"/bind", "application/json", `{"Node":"b"}`, 200, `{"Error":"no"}`},
-		"bind, bug":           {"/bind", "application/json", `{"PodName":"panic"}`, 500, "internal error"},
-		"empty":               {"/filter", "application/json", ``, 400, "extender/v1"},
-		"garbage":             {"/filter", "application/json", `{"Pod":`, 400, "extender/v1"},
-		"another shape":       {"/filter", "application/json", `{"NodeNames":"a"}`, 400, "extender/v1"},
-		"a quantity of words": {"/filter", "application/json", `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"many"}}}]}}}`, 400, "extender/v1"},
-		"huge":                {"/filter", "application/json", huge, 413, "larger than"},
-		"another type":        {"/filter", "application/yaml", `{}`, 415, "application/json"},
-		"no type at all":      {"/filter", "; ;", `{}`, 415, "application/json"},
+		"filter":              {"filter", `{"Pod":{},"NodeNames":["yes","b"]}`, 200, fmt.Sprintf(filtered, `"yes"`)},
+		"filter, none":        {"filter", `{"Pod":{},"NodeNames":["b"]}`, 200, fmt.Sprintf(filtered, ``)},
+		"filter, error":       {"filter", `{}`, 200, incomplete},
+		"null":                {"filter", `null`, 200, incomplete},
+		"prioritize":          {"prioritize", `{"NodeNames":[]}`, 200, `[{"Host":"yes","Score":10}]`},
+		"prioritize, error":   {"prioritize", `{}`, 200, `[]`},
+		"preempt":             {"preempt", `{"NodeNameToMetaVictims":{` + victims + `,"b":{}}}`, 200, `{"NodeNameToMetaVictims":{` + victims + `}}`},
+		"preempt, none":       {"preempt", `{"NodeNameToMetaVictims":{"b":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"preempt, unread":     {"preempt", `{"NodeNameToMetaVictims":{"lost":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"preempt, error":      {"preempt", `{}`, 400, "incomplete"},
+		"preempt, null":       {"preempt", `null`, 400, "incomplete"},
+		"preempt, garbage":    {"preempt", `{"NodeNameToMetaVictims":[]}`, 400, "extender/v1"},
+		"bind, error":         {"bind", `{"Node":"b"}`, 200, `{"Error":"no"}`},
+		"bind, bug":           {"bind", `{"PodName":"panic"}`, 500, "internal error"},
+		"empty":               {"filter", ``, 400, "extender/v1"},
+		"garbage":             {"filter", `{"Pod":`, 400, "extender/v1"},
+		"another shape":       {"filter", `{"NodeNames":"a"}`, 400, "extender/v1"},
+		"a quantity of words": {"filter", lots, 400, "extender/v1"},
+		"huge":                {"filter", `{"Pod":{"metadata":{"name":"` + strings.Repeat("x", MaxBody) + `"}}}`, 413, "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := post(h, test.path, test.kind, test.body)
+			w := post(h, "/"+test.verb, "application/json", test.body)
 			got := strings.TrimSpace(w.Body.String())
 			if w.Code != test.code || test.code == 200 && got != test.want || !strings.Contains(got, test.want) {
 				t.Errorf("%d %s", w.Code, got)
 			}
 		})
+	}
+	for kind, code := range map[string]int{"application/json; charset=utf-8": 200, "": 200, "application/yaml": 415, "; ;": 415} {
+		w := post(h, "/bind", kind, `{"Node":"yes"}`)
+		want := map[int]string{200: `{"Error":""}`, 415: "application/json"}[code]
+		if w.Code != code || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("content type %q: %d %s", kind, w.Code, w.Body)
+		}
 	}
 	for path, code := range map[string]int{"/filter": 405, "/preempt": 405, "/": 404} {
 		w := httptest.NewRecorder()
@@ -126,21 +146,11 @@ func TestContract(t *testing.T) {
 			t.Errorf("GET %s: %d", path, w.Code)
 		}
 	}
-	results := map[string]uint64{}
-	families, err := m.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "phasegpu_extender_request_duration_seconds" {
-			for _, metric := range f.GetMetric() {
-				results[metric.GetLabel()[1].GetValue()+" "+metric.GetLabel()[0].GetValue()] = metric.GetHistogram().GetSampleCount()
-			}
-		}
-	}
-	want := map[string]uint64{
-		"filter ok": 1, "filter refused": 1, "filter error": 2, "filter bad_request": 7, "prioritize ok": 1, "prioritize error": 1,
-		"preempt ok": 1, "preempt refused": 1, "preempt error": 1, "preempt bad_request": 3, "bind ok": 2, "bind error": 1, "bind panic": 1,
+	want := counts{
+		"filter ok": 1, "filter refused": 1, "filter error": 2, "filter bad_request": 5,
+		"prioritize ok": 1, "prioritize error": 1,
+		"preempt ok": 1, "preempt refused": 1, "preempt error": 1, "preempt bad_request": 3,
+		"bind ok": 2, "bind error": 1, "bind panic": 1, "bind bad_request": 2,
 	}
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Error(diff)
@@ -148,97 +158,20 @@ func TestContract(t *testing.T) {
 }
 
 func TestNotReady(t *testing.T) {
-	c := calls()
-	c.Ready = func() error { return errors.New("books not rebuilt") }
-	h := Extender(c, NewMetrics(), zap.NewNop())
-	for path, body := range map[string]string{"/filter": `{"Pod":{},"NodeNames":["yes"]}`, "/bind": `{"Node":"yes"}`} {
-		if w := post(h, path, "application/json", body); w.Code != 200 || !strings.Contains(w.Body.String(), `"Error":"books not rebuilt"`) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+	h, _ := handler(fake{errors.New("books not rebuilt")})
+	for _, test := range []struct {
+		path, body string
+		code       int
+		want       string
+	}{
+		{"/filter", `{"Pod":{},"NodeNames":["yes"]}`, 200, `"Error":"books not rebuilt"`},
+		{"/bind", `{"Node":"yes"}`, 200, `"Error":"books not rebuilt"`},
+		{"/preempt", `{"NodeNameToMetaVictims":{}}`, 503, "books not rebuilt"},
+	} {
+		w := post(h, test.path, "application/json", test.body)
+		if w.Code != test.code || !strings.Contains(w.Body.String(), test.want) {
+			t.Errorf("%s: %d %s", test.path, w.Code, w.Body)
 		}
-	}
-	if w := post(h, "/preempt", "application/json", `{"NodeNameToMetaVictims":{}}`); w.Code != 503 || !strings.Contains(w.Body.String(), "books not rebuilt") {
-		t.Errorf("/preempt: %d %s", w.Code, w.Body)
-	}
-}
-
-func TestHealth(t *testing.T) {
-	var unready error
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "some_gauge"}))
-	ui := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("page " + r.URL.Path)) })
-	h := Health(func() error { return unready }, registry, func() any { return map[string]int{"generation": 7} }, ui)
-	get := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		return w.Code, w.Body.String()
-	}
-	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/metrics": "some_gauge 0", "/debug/ledger": `"generation": 7`,
-		"/ui/": "page /ui/", "/ui/state.json": "page /ui/state.json"} {
-		if code, body := get(path); code != 200 || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
-	}
-	for _, path := range []string{"/", "/ui"} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if to := w.Header().Get("Location"); w.Code/100 != 3 || to != "/ui/" {
-			t.Errorf("%s: %d to %q", path, w.Code, to)
-		}
-	}
-	unready = errors.New("shutting down")
-	if code, body := get("/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
-		t.Errorf("/readyz: %d %s", code, body)
-	}
-	if code, _ := get("/healthz"); code != 200 {
-		t.Errorf("/healthz: %d", code)
-	}
-}
-
-// On shutdown what is under way is ended first and then answered.
-func TestServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entered, stop := make(chan struct{}), make(chan struct{})
-	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(entered)
-		<-stop
-		_, _ = w.Write([]byte("withdrawn"))
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() {
-		served <- Serve(ctx, time.Minute, func(context.Context) { close(stop) }, Listener{Listener: l, Handler: h})
-	}()
-	answered := make(chan string, 1)
-	go func() {
-		r, err := http.Get("http://" + l.Addr().String())
-		if err != nil {
-			answered <- err.Error()
-			return
-		}
-		defer func() { _ = r.Body.Close() }()
-		body := make([]byte, 100)
-		n, _ := r.Body.Read(body)
-		answered <- string(body[:n])
-	}()
-	<-entered
-	cancel()
-	if got := <-answered; got != "withdrawn" {
-		t.Errorf("answered %q", got)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
-	if err := Serve(t.Context(), time.Minute, func(context.Context) {}, Listener{Listener: l, Handler: h}); err == nil {
-		t.Error("serving a closed listener succeeds")
-	}
-}
-
-func TestLogger(t *testing.T) {
-	if _, err := Logger("loud"); err == nil || !strings.Contains(err.Error(), "--log-level") {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -248,7 +181,7 @@ func FuzzBodies(f *testing.F) {
 		`{"PodName":"p","PodUID":"u","Node":"n"}`, `{"NodeNameToMetaVictims":{"yes":null}}`, `{"NodeNames":[null]}`, "{\"Node\":\"\xff\"}"} {
 		f.Add(body)
 	}
-	h := Extender(calls(), NewMetrics(), zap.NewNop())
+	h, _ := handler(fake{})
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, path := range []string{"/filter", "/prioritize", "/preempt", "/bind"} {
 			w := post(h, path, "application/json", body)

@@ -28,35 +28,45 @@ var document []byte
 // maxFind is how long a search may be.
 const maxFind = 200
 
-// Source is where a Site gets what it shows.
+// Source is where the UI gets what it shows.
 type Source struct {
-	Book    *ledger.Book
-	Gates   func() []gate.State
-	Release phase.Release // of pods that name none
-	Unready func() error  // why the books are not to be trusted yet
-	Standby func() error  // why this extender binds nothing
-	Refused func() int    // refused pods that will be woken when there is room
+	Book      *ledger.Book
+	Release   phase.Release                // of pods that name none
+	Feed      interface{ Seen() uint64 }   // see Ledger.Seen
+	Readiness interface{ Ready() error }   // why the books are not complete yet
+	Lease     interface{ Standby() error } // why this extender binds nothing
+	Gates     interface{ States() []gate.State }
+	Requeue   interface{ Waiting() int } // refused pods that will be tried again
 }
 
-// Site serves the page, read only: at /ui/ a document that needs nothing from elsewhere, and at
-// /ui/state.json its data.
-type Site struct {
+// Handle adds the books as JSON at /debug/ledger and, at /ui/ and from / on, the page.
+func Handle(mux *http.ServeMux, source Source) {
+	mux.HandleFunc("GET /debug/ledger", func(w http.ResponseWriter, _ *http.Request) {
+		seen := source.Feed.Seen() // before the books
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(Read(seen, source.Release, source.Book, source.Gates.States())) // the client may be gone
+	})
+	mux.Handle("/ui/", newSite(source))
+	mux.Handle("GET /{$}", http.RedirectHandler("ui/", http.StatusFound)) // relative, because of proxies
+}
+
+// site serves the page, read only: at /ui/ a document that loads nothing else, and at /ui/state.json its data.
+type site struct {
 	source Source
-	start  string // tells the generations of one process from those of another
-	page   body
+	start  string // distinguishes this process's generations from another's
+	tag    string // of the document
 	policy string
 }
 
-// NewSite returns a Site.
-func NewSite(source Source) *Site {
-	return &Site{
-		source: source, start: strconv.FormatInt(time.Now().UnixNano(), 36),
-		page: newBody(document, "text/html; charset=utf-8"), policy: policy(document),
-	}
+func newSite(source Source) *site {
+	start := strconv.FormatInt(time.Now().UnixNano(), 36)
+	return &site{source: source, start: start, tag: etag(document), policy: policy(document)}
 }
 
 // ServeHTTP implements http.Handler, for paths from /ui/ on.
-func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "the page is read-only", http.StatusMethodNotAllowed)
@@ -69,7 +79,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	switch r.URL.Path {
 	case "/ui/":
-		s.page.serve(w, r, etag(s.page.plain))
+		send(w, r, "text/html; charset=utf-8", s.tag, document)
 	case "/ui/state.json":
 		s.state(w, r)
 	default:
@@ -77,46 +87,37 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// state answers a query. Where neither the books nor the rest have changed since the answer that the browser
-// has, it reads nothing else.
-func (s *Site) state(w http.ResponseWriter, r *http.Request) {
+// state answers a query. While the browser has the current answer, nothing but the facts is read.
+func (s *site) state(w http.ResponseWriter, r *http.Request) {
 	q, err := parse(r.URL.Query())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	generation, facts := s.source.Book.Generation(), s.facts()
-	seen, err := json.Marshal([]any{s.start, generation, facts, facts.Gates})
+	version, err := json.Marshal([]any{s.start, generation, facts, facts.Gates})
+	tag := etag(version)
+	var text []byte
+	if err == nil && r.Header.Get("If-None-Match") != tag {
+		text, err = json.Marshal(state(generation, facts, s.source.Book, q))
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	tag := etag(seen)
-	if unchanged(w, r, tag) {
-		return
-	}
-	text, err := json.Marshal(state(generation, facts, s.source.Book, q))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	b := body{kind: "application/json", plain: text}
-	if acceptsGzip(r) {
-		b.packed = pack(text, gzip.BestSpeed)
-	}
-	b.serve(w, r, tag)
+	send(w, r, "application/json", tag, text)
 }
 
-func (s *Site) facts() Facts {
-	why := func(ask func() error) string {
-		if err := ask(); err != nil {
+func (s *site) facts() Facts {
+	why := func(err error) string {
+		if err != nil {
 			return err.Error()
 		}
 		return ""
 	}
 	return Facts{
-		Release: s.source.Release.String(), Unready: why(s.source.Unready), Standby: why(s.source.Standby),
-		Refused: s.source.Refused(), Gates: shut(s.source.Gates()),
+		Release: s.source.Release.String(), Unready: why(s.source.Readiness.Ready()),
+		Standby: why(s.source.Lease.Standby()), Refused: s.source.Requeue.Waiting(), Gates: shut(s.source.Gates.States()),
 	}
 }
 
@@ -144,8 +145,8 @@ func parse(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// policy allows the document its own script and style, by their hashes, and its data; and no script may make
-// markup out of text.
+// policy allows the document its own script and style, by their hashes, and its data. No script may turn text into
+// markup.
 func policy(document []byte) string {
 	hash := func(tag string) string {
 		_, rest, _ := bytes.Cut(document, []byte("<"+tag+">"))
@@ -158,54 +159,28 @@ func policy(document []byte) string {
 		"; require-trusted-types-for 'script'; trusted-types 'none'"
 }
 
-// body is an answer, as it is and packed; packed is nil when nobody asked for it.
-type body struct {
-	kind          string
-	plain, packed []byte
-}
-
-func newBody(text []byte, kind string) body {
-	return body{kind: kind, plain: text, packed: pack(text, gzip.BestCompression)}
-}
-
-func pack(text []byte, level int) []byte {
-	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, level) // the levels are constants
-	_, _ = z.Write(text)                     // a buffer takes everything
-	_ = z.Close()
-	return out.Bytes()
-}
-
-func (b body) serve(w http.ResponseWriter, r *http.Request, tag string) {
-	if unchanged(w, r, tag) {
-		return
+// send answers with a text, compressed if the browser accepts that, or with 304 if it has the text with this tag.
+func send(w http.ResponseWriter, r *http.Request, kind, tag string, text []byte) {
+	header := w.Header()
+	header.Set("ETag", tag)
+	header.Set("Cache-Control", "no-cache")
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("Content-Type", kind)
+	if acceptsGzip(r) {
+		header.Set("Content-Encoding", "gzip")
+		var packed bytes.Buffer
+		z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is valid
+		_, _ = z.Write(text)                                 // a buffer takes everything
+		_ = z.Close()
+		text = packed.Bytes()
 	}
-	text := b.plain
-	if b.packed != nil && acceptsGzip(r) {
-		w.Header().Set("Content-Encoding", "gzip")
-		text = b.packed
-	}
-	w.Header().Set("Content-Type", b.kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = w.Write(text) // who has gone needs no answer
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// unchanged answers that the browser has it already.
-func unchanged(w http.ResponseWriter, r *http.Request, tag string) bool {
-	w.Header().Set("ETag", tag)
-	w.Header().Set("Cache-Control", "no-cache")
-	w.Header().Set("Vary", "Accept-Encoding")
-	if r.Header.Get("If-None-Match") != tag {
-		return false
-	}
-	w.WriteHeader(http.StatusNotModified)
-	return true
-}
-
-// etag is weak, because an answer may be packed or not.
-func etag(seen []byte) string {
+// etag is weak, because the same answer may be compressed or not.
+func etag(text []byte) string {
 	h := fnv.New128a()
-	_, _ = h.Write(seen) // never fails
+	_, _ = h.Write(text) // never fails
 	return fmt.Sprintf(`W/"%x"`, h.Sum(nil))
 }
 

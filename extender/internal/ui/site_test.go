@@ -21,14 +21,28 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/gate"
 )
 
-// site is over the books of books, with a gate that may be changed.
-func site(t *testing.T) (*Site, *ledger.Book, *[]gate.State) {
-	book := books(t)
-	gates := &[]gate.State{{Node: "n1", Waiting: 1, Inside: []gate.Pod{{Name: "ns/c"}}, Since: time.Unix(1700000000, 5), Shut: time.Second}}
-	return NewSite(Source{
-		Book: book, Gates: func() []gate.State { return *gates }, Release: phase.PerInit,
-		Unready: func() error { return nil }, Standby: func() error { return errors.New("somebody else leads") }, Refused: func() int { return 2 },
-	}), book, gates
+// extender is the rest of an extender.
+type extender struct {
+	gates   []gate.State
+	standby error
+}
+
+func (e *extender) Seen() uint64         { return 41 }
+func (e *extender) Ready() error         { return nil }
+func (e *extender) Standby() error       { return e.standby }
+func (e *extender) States() []gate.State { return e.gates }
+func (e *extender) Waiting() int         { return 2 }
+
+func source(book *ledger.Book, e *extender) Source {
+	return Source{Book: book, Release: phase.PerInit, Feed: e, Readiness: e, Lease: e, Gates: e, Requeue: e}
+}
+
+// newTestSite shows the books of books, with a gate.
+func newTestSite(t *testing.T) (*site, *ledger.Book, *extender) {
+	book, e := books(t), &extender{standby: errors.New("somebody else leads"), gates: []gate.State{{
+		Node: "n1", Waiting: 1, Inside: []gate.Pod{{Name: "ns/c"}}, Since: time.Unix(1700000000, 5), Shut: time.Second,
+	}}}
+	return newSite(source(book, e)), book, e
 }
 
 func get(h http.Handler, path string, headers ...string) *http.Response {
@@ -67,7 +81,7 @@ func readState(t *testing.T, h http.Handler, query string) State {
 
 // The shape that the page's script reads: testdata/state.json.
 func TestState(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newTestSite(t)
 	got := readState(t, s, "")
 	got.Generation = 0
 	for _, view := range []string{"pods", "namespaces", "gates"} {
@@ -93,21 +107,21 @@ func TestState(t *testing.T) {
 
 // An unchanged page costs nothing; whatever it shows changes its tag, but a gate's age.
 func TestUnchanged(t *testing.T) {
-	s, book, gates := site(t)
+	s, book, e := newTestSite(t)
 	tag := func() string { return get(s, "/ui/state.json").Header.Get("ETag") }
 	before := tag()
 	if r := get(s, "/ui/state.json", "If-None-Match", before); r.StatusCode != 304 || read(t, r) != "" || r.Header.Get("ETag") != before {
 		t.Errorf("answers %d", r.StatusCode)
 	}
-	(*gates)[0].Shut = time.Hour
+	e.gates[0].Shut = time.Hour
 	if tag() != before {
 		t.Error("changes with the age of a gate")
 	}
 	changes := map[string]func(){
-		"a gate":  func() { (*gates)[0].Waiting++ },
+		"a gate":  func() { e.gates[0].Waiting++ },
 		"a book":  func() { book.RemoveQuota("ns", "q") },
 		"a start": func() { s.start = "another process" },
-		"a lease": func() { s.source.Standby = func() error { return nil } },
+		"a lease": func() { e.standby = nil },
 	}
 	for what, change := range changes {
 		before := tag()
@@ -123,7 +137,7 @@ func TestUnchanged(t *testing.T) {
 }
 
 func TestPacked(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newTestSite(t)
 	for _, path := range []string{"/ui/", "/ui/state.json"} {
 		plain := read(t, get(s, path, "Accept-Encoding", "br, gzip;q=0"))
 		r := get(s, path, "Accept-Encoding", "br;q=1, gzip;q=0.8")
@@ -139,7 +153,7 @@ func TestPacked(t *testing.T) {
 
 // The page runs nothing but its own script, loads nothing, sends nothing elsewhere, and changes nothing.
 func TestGuarded(t *testing.T) {
-	s, _, _ := site(t)
+	s, _, _ := newTestSite(t)
 	r := get(s, "/ui/")
 	html, policy := read(t, r), r.Header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self'",
@@ -155,15 +169,17 @@ func TestGuarded(t *testing.T) {
 		t.Errorf("%d scripts, %d styles", n, strings.Count(html, "<style"))
 	}
 	// Hashes cover neither handlers nor styles in attributes, so there are none; and nothing comes from elsewhere.
-	for _, never := range []string{`<[^>]*\son\w+=`, `<[^>]*\sstyle=`, `https?://`, `innerHTML`, `insertAdjacentHTML`, `document\.write`, `\beval\b`} {
+	for _, never := range []string{
+		`<[^>]*\son\w+=`, `<[^>]*\sstyle=`, `https?://`, `innerHTML`, `insertAdjacentHTML`, `document\.write`, `\beval\b`,
+	} {
 		if found := regexp.MustCompile(never).FindString(html); found != "" {
 			t.Errorf("has %q", found)
 		}
 	}
-	if got := r.Header.Get("Content-Type"); got != "text/html; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if r.Header.Get("Content-Type") != "text/html; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers %v", r.Header)
 	}
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions} {
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 		for _, path := range []string{"/ui/", "/ui/state.json"} {
 			if r := ask(s, method, path); r.StatusCode != 405 || r.Header.Get("Allow") != "GET, HEAD" {
 				t.Errorf("%s %s: %d", method, path, r.StatusCode)
@@ -176,18 +192,23 @@ func TestGuarded(t *testing.T) {
 }
 
 func TestQueries(t *testing.T) {
-	s, book, _ := site(t)
-	book.SetNode(ledger.Node{Name: "n2", Devices: []device.Device{{UUID: "GPU-ABC", Family: "NVIDIA", Healthy: true, Capacity: device.Amount{MemoryMiB: 10}}}})
-	for query, want := range map[string]map[string]Count{
-		"":               {"nodes": {2, 2}, "pods": {3, 3}, "namespaces": {1, 1}, "gates": {1, 1}},
-		"q=gpu-abc":      {"nodes": {2, 1}, "pods": {3, 0}, "namespaces": {1, 0}, "gates": {1, 0}},
-		"q=ns/c":         {"nodes": {2, 1}, "pods": {3, 1}, "namespaces": {1, 0}, "gates": {1, 1}},
-		"q=G1":           {"nodes": {2, 1}, "pods": {3, 1}, "namespaces": {1, 0}, "gates": {1, 0}}, // held by c
-		"q=n1+b-uid":     {"nodes": {2, 0}, "pods": {3, 1}, "namespaces": {1, 0}, "gates": {1, 0}},
-		"show=attention": {"nodes": {2, 1}, "pods": {3, 3}, "namespaces": {1, 0}, "gates": {1, 1}}, // a and b hold more than G0 has, G1 of c is unhealthy
-		"show=inits":     {"nodes": {2, 1}, "pods": {3, 2}, "namespaces": {1, 1}, "gates": {1, 1}}, // b and c
-		"q=none":         {"nodes": {2, 0}, "pods": {3, 0}, "namespaces": {1, 0}, "gates": {1, 0}},
+	s, book, _ := newTestSite(t)
+	book.SetNode(ledger.Node{Name: "n2", Devices: []device.Device{
+		{UUID: "GPU-ABC", Family: "NVIDIA", Healthy: true, Capacity: device.Amount{MemoryMiB: 10}},
+	}})
+	for query, shown := range map[string][4]int{ // nodes, pods, namespaces, gates
+		"":               {2, 3, 1, 1},
+		"q=gpu-abc":      {1, 0, 0, 0},
+		"q=ns/c":         {1, 1, 0, 1},
+		"q=G1":           {1, 1, 0, 0}, // held by c
+		"q=n1+b-uid":     {0, 1, 0, 0},
+		"show=attention": {1, 3, 0, 1}, // a and b hold more than G0 has, G1 of c is unhealthy
+		"show=inits":     {1, 2, 1, 1}, // b and c
+		"q=none":         {0, 0, 0, 0},
 	} {
+		want := map[string]Count{
+			"nodes": {2, shown[0]}, "pods": {3, shown[1]}, "namespaces": {1, shown[2]}, "gates": {1, shown[3]},
+		}
 		if diff := cmp.Diff(want, readState(t, s, query).Counts); diff != "" {
 			t.Errorf("%s: %s", query, diff)
 		}
@@ -203,10 +224,11 @@ func TestQueries(t *testing.T) {
 func TestPages(t *testing.T) {
 	book := ledger.New()
 	for i := range 45 {
-		book.SetNode(ledger.Node{Name: string(rune('A' + i)), Devices: []device.Device{{UUID: "G", Family: "F", Healthy: true, Capacity: device.Amount{MemoryMiB: 100}}}})
+		book.SetNode(ledger.Node{Name: string(rune('A' + i)), Devices: []device.Device{
+			{UUID: "G", Family: "F", Healthy: true, Capacity: device.Amount{MemoryMiB: 100}},
+		}})
 	}
-	none := func() error { return nil }
-	s := NewSite(Source{Book: book, Gates: func() []gate.State { return nil }, Unready: none, Standby: none, Refused: func() int { return 0 }})
+	s := newSite(source(book, &extender{}))
 	seen := map[string]bool{}
 	for page, want := range map[string]int{"0": 20, "1": 20, "2": 5} {
 		got := readState(t, s, "page="+page)
@@ -225,5 +247,23 @@ func TestPages(t *testing.T) {
 	}
 	if got := readState(t, s, "page=99"); got.Page != 2 || len(got.Nodes) != 5 {
 		t.Errorf("beyond the last page: page %d", got.Page)
+	}
+}
+
+// The UI is beside the books as JSON, and / leads to it.
+func TestHandle(t *testing.T) {
+	mux := http.NewServeMux()
+	Handle(mux, source(books(t), &extender{}))
+	for path, want := range map[string]string{
+		"/debug/ledger": `"seen": 41,`, "/ui/": "<!doctype html>", "/ui/state.json": `"release":"per-init"`,
+	} {
+		if r := get(mux, path); r.StatusCode != 200 || !strings.Contains(read(t, r), want) {
+			t.Errorf("%s: %d without %s", path, r.StatusCode, want)
+		}
+	}
+	for _, path := range []string{"/", "/ui"} {
+		if r := get(mux, path); r.StatusCode/100 != 3 || r.Header.Get("Location") != "/ui/" {
+			t.Errorf("%s: %d to %q", path, r.StatusCode, r.Header.Get("Location"))
+		}
 	}
 }

@@ -32,18 +32,14 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	s := &scene{book: ledger.New(), answers: map[int]int{}}
-	site := ui.NewSite(ui.Source{
-		Book: s.book, Release: phase.PerInit, Refused: func() int { return 0 },
-		Gates:   func() []gate.State { return locked(s, func() []gate.State { return s.gates }) },
-		Unready: func() error { return locked(s, func() error { return s.unready }) },
-		Standby: func() error { return locked(s, func() error { return s.standby }) },
-	})
+	mux := http.NewServeMux()
+	ui.Handle(mux, ui.Source{Book: s.book, Release: phase.PerInit, Feed: s, Readiness: s, Lease: s, Gates: s, Requeue: s})
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted := &statusWriter{ResponseWriter: w, code: 200}
 		if locked(s, func() bool { return s.down }) {
 			http.Error(counted, "shutting down", http.StatusServiceUnavailable)
 		} else {
-			site.ServeHTTP(counted, r)
+			mux.ServeHTTP(counted, r)
 		}
 		if r.URL.Path == "/ui/state.json" {
 			s.set(func() { s.answers[counted.code]++ })
@@ -52,6 +48,12 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(s.server.Close)
 	return s
 }
+
+func (s *scene) Seen() uint64         { return 0 }
+func (s *scene) Waiting() int         { return 0 }
+func (s *scene) Ready() error         { return locked(s, func() error { return s.unready }) }
+func (s *scene) Standby() error       { return locked(s, func() error { return s.standby }) }
+func (s *scene) States() []gate.State { return locked(s, func() []gate.State { return s.gates }) }
 
 type statusWriter struct {
 	http.ResponseWriter

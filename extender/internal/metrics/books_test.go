@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/phasegpu/phasegpu/core/device"
 	"github.com/phasegpu/phasegpu/core/ledger"
@@ -23,12 +24,17 @@ func on(uuid string, mib, cores int64) []device.Share {
 func books() *ledger.Book {
 	book := ledger.New()
 	card := func(index int, uuid string) device.Device {
-		return device.Device{UUID: uuid, Index: index, Family: "NVIDIA", Healthy: true, Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100}}
+		return device.Device{
+			UUID: uuid, Index: index, Family: "NVIDIA", Healthy: true,
+			Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100},
+		}
 	}
 	sick := card(2, "G2")
 	sick.Healthy, sick.Cordoned, sick.Mode = false, true, device.MIG
 	book.SetNode(ledger.Node{Name: "n1", Devices: []device.Device{card(0, "G0"), card(1, "G1"), sick}})
-	book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
+	book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{
+		{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000},
+	}})
 	apps, init := phase.Pod{phase.App}, phase.Pod{phase.Init, phase.App}
 	for _, p := range []ledger.Pod{
 		{UID: "a", Classes: apps, Allocation: device.Allocation{on("G0", 5000, 10)}},
@@ -45,21 +51,41 @@ func books() *ledger.Book {
 	return book
 }
 
-func registry(t *testing.T, book *ledger.Book, states *[]gate.State) *prometheus.Registry {
-	t.Helper()
-	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(&Collector{Book: book, Gates: func() []gate.State { return *states }, Waiting: func() int { return 5 }, Leads: func() bool { return true }})
-	return r
+// extender is what the collector reads beside the books.
+type extender struct{ gates []gate.State }
+
+func (e *extender) States() []gate.State { return e.gates }
+func (e *extender) Waiting() int         { return 5 }
+func (e *extender) Leads() bool          { return true }
+
+func registry(book *ledger.Book, gates ...gate.State) (*prometheus.Registry, *extender) {
+	r, e := prometheus.NewPedanticRegistry(), &extender{gates}
+	r.MustRegister(&Collector{Book: book, Gates: e, Requeue: e, Lease: e})
+	return r, e
 }
 
-func TestMetrics(t *testing.T) {
-	states := []gate.State{{Node: "n1", Waiting: 2, Shut: 3 * time.Second}}
-	got, err := registry(t, books(), &states).Gather()
+func gather(t *testing.T, r prometheus.Gatherer) []*dto.MetricFamily {
+	t.Helper()
+	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return families
+}
+
+func lint(t *testing.T, r prometheus.Gatherer) {
+	t.Helper()
+	problems, err := testutil.GatherAndLint(r)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, problems %v", err, problems)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r, _ := registry(books(), gate.State{Node: "n1", Waiting: 2, Shut: 3 * time.Second})
+	lint(t, r)
 	values := map[string]float64{}
-	for _, f := range got {
+	for _, f := range gather(t, r) {
 		for _, m := range f.GetMetric() {
 			var labels []string
 			for _, l := range m.GetLabel() {
@@ -98,9 +124,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v (%v), want %v", series, value, ok, want)
 		}
 	}
-	// What is not above 0 has no series where there would be one for each of thousands of devices.
+	// These series exist only above 0: there are thousands of devices.
 	for _, series := range []string{
-		"device_memory_releasable_bytes{node=n1,uuid=G1}", "device_memory_overcommitted_bytes{node=n1,uuid=G2}", "device_closed{node=n1,uuid=G0,why=unhealthy}",
+		"device_memory_releasable_bytes{node=n1,uuid=G1}", "device_memory_overcommitted_bytes{node=n1,uuid=G2}",
+		"device_closed{node=n1,uuid=G0,why=unhealthy}",
 	} {
 		if value, ok := values[series]; ok {
 			t.Errorf("%s is %v", series, value)
@@ -108,46 +135,28 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-func TestNamesFollowPrometheus(t *testing.T) {
-	states := []gate.State{{Node: "n1"}}
-	problems, err := testutil.GatherAndLint(registry(t, books(), &states))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// A UUID that is no text costs its device's series, not the scrape.
+// A UUID that is not UTF-8 costs its device's series, not the scrape.
 func TestUnreadableUUID(t *testing.T) {
 	book := ledger.New()
 	book.SetNode(ledger.Node{Name: "n1", Devices: []device.Device{{UUID: "G\xff"}, {UUID: "G1"}}})
-	states := []gate.State{}
-	got, err := registry(t, book, &states).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range got {
-		if f.GetName() == "phasegpu_device_memory_capacity_bytes" && (len(f.GetMetric()) != 1 || f.GetMetric()[0].GetLabel()[1].GetValue() != "G1") {
+	r, _ := registry(book)
+	for _, f := range gather(t, r) {
+		if f.GetName() == "phasegpu_device_memory_capacity_bytes" &&
+			(len(f.GetMetric()) != 1 || f.GetMetric()[0].GetLabel()[1].GetValue() != "G1") {
 			t.Errorf("series %v", f.GetMetric())
 		}
 	}
 }
 
-// A series ends with its object: the node's with the node, a device's with the device even though
-// pods still hold it, the namespace's with the quota.
+// A series ends with its object: the node's with the node, a device's with the device even though pods still hold it,
+// the namespace's with the quota.
 func TestSeriesEndWithTheirObject(t *testing.T) {
 	book := books()
-	states := []gate.State{{Node: "n1"}}
-	r := registry(t, book, &states)
-	left := func(label, value string) (names []string) {
+	r, e := registry(book, gate.State{Node: "n1"})
+	expect := func(label, value string, some bool) {
 		t.Helper()
-		families, err := r.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
+		var names []string
+		for _, f := range gather(t, r) {
 			for _, m := range f.GetMetric() {
 				for _, l := range m.GetLabel() {
 					if l.GetName() == label && l.GetValue() == value {
@@ -156,12 +165,8 @@ func TestSeriesEndWithTheirObject(t *testing.T) {
 				}
 			}
 		}
-		return names
-	}
-	expect := func(label, value string, some bool) {
-		t.Helper()
-		if got := left(label, value); len(got) > 0 != some {
-			t.Errorf("series of %s %s: %v", label, value, got)
+		if len(names) > 0 != some {
+			t.Errorf("series of %s %s: %v", label, value, names)
 		}
 	}
 	expect("uuid", "G1", true)
@@ -176,7 +181,7 @@ func TestSeriesEndWithTheirObject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	states = nil
+	e.gates = nil
 	expect("node", "n1", false)
 	expect("namespace", "ns", true)
 	book.RemoveQuota("ns", "q")
