@@ -17,7 +17,6 @@ import (
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/phasegpu/phasegpu/extender/internal/filter"
-	"github.com/phasegpu/phasegpu/extender/internal/gate"
 	"github.com/phasegpu/phasegpu/extender/internal/metrics"
 	"github.com/phasegpu/phasegpu/extender/internal/requeue"
 	"github.com/phasegpu/phasegpu/extender/internal/server"
@@ -154,17 +153,18 @@ func serve(b *testing.B, h http.Handler, path string, body []byte) []byte {
 func extender(c *baseline.Cluster) http.Handler {
 	book := c.Book()
 	f := &filter.Filter{
-		Book: book, Gate: gate.New(time.Now, discard{}), Recent: filter.NewRecent(16), Metrics: discard{},
+		Book: book, Gate: discard{}, Recent: filter.NewRecent(16), Metrics: discard{},
 		Queue: requeue.New(book, nil, time.Now, zap.NewNop()),
 	}
 	return handler(f)
 }
 
-// discard counts nothing.
+// discard counts nothing and has no gates.
 type discard struct{}
 
+func (discard) Refusals() map[string]string { return nil }
+
 func (discard) Refused(string, int) {}
-func (discard) NodeFreed(string)    {}
 func (discard) Ready() error        { return nil }
 
 // always answers each Filter call with one result.
@@ -200,7 +200,8 @@ func peer(c *baseline.Cluster) http.Handler {
 				failed[name] = "no device with room"
 			}
 		}
-		_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: failed})
+		result := extenderv1.ExtenderFilterResult{NodeNames: &fit, FailedAndUnresolvableNodes: failed}
+		_ = json.NewEncoder(w).Encode(result)
 	})
 	mux.HandleFunc("POST /prioritize", func(w http.ResponseWriter, r *http.Request) {
 		args := decode(w, r)

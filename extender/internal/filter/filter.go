@@ -40,8 +40,8 @@ type Gate interface {
 
 // Queue remembers refused pods, to requeue them when there is room (package requeue).
 type Queue interface {
-	// FilterStarts is called before the ledger is read, and FilterEnds with its result when the answer is known, so that
-	// what is released in between is not missed. refusedOn is nil when the pod fits somewhere.
+	// FilterStarts is called before the ledger is read, and FilterEnds with its result when the answer is known, so
+	// that what is released in between is not missed. refusedOn is nil when the pod fits somewhere.
 	FilterStarts() (mark int)
 	FilterEnds(mark int, r *podrequest.Request, refusedOn []string)
 }
@@ -93,10 +93,10 @@ func (f *Filter) Filter(ctx context.Context, args *extenderv1.ExtenderArgs) *ext
 	return result
 }
 
-// Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0. The lowest score is
-// taken off all, and nodes without a score are left out: kube-scheduler adds scores up, so that comes to the same, and of
-// a thousand equal nodes it would take longer to read the scores than for everything else. Right after Filter, the scores
-// of the nodes that Filter left are known.
+// Prioritize scores nodes from 0 to 10 by the pod's node policy. A node that no longer fits scores 0. The lowest score
+// is taken off all, and nodes without a score are left out: kube-scheduler adds scores up, so that comes to the same,
+// and of a thousand equal nodes it would take longer to read the scores than for everything else. Right after Filter,
+// the scores of the nodes that Filter left are known.
 func (f *Filter) Prioritize(ctx context.Context, args *extenderv1.ExtenderArgs) (extenderv1.HostPriorityList, error) {
 	if args.Pod != nil && args.NodeNames != nil {
 		if scores := f.Recent.scores(string(args.Pod.UID), *args.NodeNames); scores != nil {
@@ -131,8 +131,8 @@ func (f *Filter) parse(args *extenderv1.ExtenderArgs) (*podrequest.Request, []st
 		return nil, nil, errors.New("the request has no Pod")
 	}
 	if args.NodeNames == nil {
-		return nil, nil, errors.New(
-			"the request has no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's configuration")
+		return nil, nil, errors.New("the request has no NodeNames: " +
+			"set nodeCacheCapable: true for this extender in the scheduler's configuration")
 	}
 	r, err := podrequest.Parse(args.Pod, f.Defaults)
 	if err != nil {
@@ -169,8 +169,8 @@ func (f *Filter) rate(ctx context.Context, r *podrequest.Request, names []string
 }
 
 // answer sorts the nodes into those that fit and those that refuse, with the sentence for each reason. All refusals are
-// reported as ones that eviction does not resolve, because kube-scheduler finds no victims on a node that passed its own
-// filters: it would try without each pod of lower priority in vain, and say so of each node in the pod's event and
+// reported as ones that eviction does not resolve, because kube-scheduler finds no victims on a node that passed its
+// own filters: it would try without each pod of lower priority in vain, and say so of each node in the pod's event and
 // condition.
 func answer(names []string, refusals []nodefit.Refusal, sentences map[string]string) *extenderv1.ExtenderFilterResult {
 	fits := 0

@@ -164,8 +164,10 @@ func TestBadRequests(t *testing.T) {
 		args *extenderv1.ExtenderArgs
 		says []string
 	}{
-		"no pod":         {&extenderv1.ExtenderArgs{NodeNames: &[]string{"a"}}, []string{"Pod"}},
-		"nodes whole":    {&extenderv1.ExtenderArgs{Pod: threePhases("p", 1, 1, 1), Nodes: &corev1.NodeList{}}, []string{"nodeCacheCapable"}},
+		"no pod": {&extenderv1.ExtenderArgs{NodeNames: &[]string{"a"}}, []string{"Pod"}},
+		"nodes whole": {
+			&extenderv1.ExtenderArgs{Pod: sample.Pod("p", 1, 1), Nodes: &corev1.NodeList{}}, []string{"nodeCacheCapable"},
+		},
 		"bad quantity":   {args(bad, "a"), []string{"ns/p", "app", "nvidia.com/gpumem", "16Gi"}},
 		"unknown policy": {args(policy, "a"), []string{"ns/p", "hami.io/gpu-scheduler-policy", "tetris", "binpack"}},
 	} {
@@ -239,7 +241,9 @@ func TestQuotaOfAPercentage(t *testing.T) {
 	f.node("small", card("G1", 24576))
 	f.Limit(20000)
 	pod := sample.Pod("p", 0, 0)
-	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpumem-percentage": resource.MustParse("50")}
+	pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		"nvidia.com/gpumem-percentage": resource.MustParse("50"),
+	}
 	got := f.Filter.Filter(t.Context(), args(pod, "large", "small"))
 	refused := got.FailedAndUnresolvableNodes
 	if diff := cmp.Diff([]string{"small"}, *got.NodeNames); diff != "" || !strings.Contains(refused["large"], "20480") {

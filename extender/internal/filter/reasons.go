@@ -10,8 +10,8 @@ import (
 	"github.com/phasegpu/phasegpu/extender/internal/podrequest"
 )
 
-// Handful is how many reasons a Filter gives at most, whatever the number of nodes: kube-scheduler adds equal ones up and
-// prints them all in one FailedScheduling event.
+// Handful is how many reasons a Filter gives at most, whatever the number of nodes: kube-scheduler adds equal ones up
+// and prints them all in one FailedScheduling event.
 const Handful = 5
 
 // others stands for the reasons that are left out.
@@ -49,8 +49,8 @@ func addUp(refusals []nodefit.Refusal) []tally {
 }
 
 // sentences returns what is said for each reason: all of them if they are a handful; else those that may pass before
-// those that last, those of most nodes first, and one sentence for the rest. What the pod's own selectors exclude is said
-// with the selectors.
+// those that last, those of most nodes first, and one sentence for the rest. What the pod's own selectors exclude is
+// said with the selectors.
 func sentences(sum []tally, r *podrequest.Request) map[string]string {
 	slices.SortFunc(sum, func(a, b tally) int {
 		switch {

@@ -70,8 +70,8 @@ func (f *fixture) troubled(r *rand.Rand, name string) {
 	})
 }
 
-// However many nodes there are and whatever is wrong with each, a pod's owner reads a handful of sentences, with numbers
-// only for a quota. Each node is still answered and counted.
+// However many nodes there are and whatever is wrong with each, a pod's owner reads a handful of sentences, with
+// numbers only for a quota. Each node is still answered and counted.
 func TestAHandfulOfReasons(t *testing.T) {
 	known := append(filter.Reasons(), "GPU gate shut", "GPU gate deep")
 	most := 0
@@ -179,7 +179,10 @@ func TestSelectorsAreNamed(t *testing.T) {
 			`nvidia.com/nouse-gpuuuid "G-n0,G-n2" and nvidia.com/nouse-gputype "T4"`,
 		},
 		{map[string]string{"nvidia.com/use-gpuuuid": "a\nb"}, `nvidia.com/use-gpuuuid "a\nb"`},
-		{map[string]string{"nvidia.com/use-gputype": "A100," + long}, `nvidia.com/use-gputype "A100,` + long[:54] + `…"`},
+		{
+			map[string]string{"nvidia.com/use-gputype": "A100," + long},
+			`nvidia.com/use-gputype "A100,` + long[:54] + `…"`,
+		},
 		{
 			map[string]string{"nvidia.com/use-gputype": strings.Repeat("\x01", 60)},
 			`nvidia.com/use-gputype "` + strings.Repeat(`\x01`, 15) + `…"`,

@@ -1,5 +1,6 @@
-// Package nodefit decides whether a pod fits on a node, and how well: one rule for Filter, Prioritize, Preempt, Bind, the
-// requeue pass and the commands that explain them. It computes from its arguments alone: no I/O, no clock, no locks.
+// Package nodefit decides whether a pod fits on a node, and how well: one rule for Filter, Prioritize, Preempt, Bind,
+// the requeue pass and the commands that explain them. It computes from its arguments alone: no I/O, no clock, no
+// locks.
 package nodefit
 
 import (
@@ -67,9 +68,9 @@ type Quotas interface {
 // Fit rates a node for a pod, from 0 to 1 by the pod's node policy, or says why the pod does not fit there. Where it
 // fits, s.Allocation() is its allocation.
 //
-// v is the node without the pod itself and with what nominated pods reserve; nil when the ledger does not know the node.
-// gate says why the node's gate takes no more pods, "" when it takes some. The quotas are asked, unless nil, where only
-// the devices decide what the pod is charged; CheckQuota does the rest once for all nodes.
+// v is the node without the pod itself and with what nominated pods reserve; nil when the ledger does not know the
+// node. gate says why the node's gate takes no more pods, "" when it takes some. The quotas are asked, unless nil,
+// where only the devices decide what the pod is charged; CheckQuota does the rest once for all nodes.
 func Fit(s *placement.Scratch, r *podrequest.Request, v *ledger.View, gate string, quotas Quotas) (float64, Refusal) {
 	if v == nil || !v.Known {
 		return 0, Refusal{Kind: Node, Reason: UnknownNode}

@@ -53,11 +53,12 @@ func New(d podrequest.Defaults, book Book, observer Observer) *Set {
 
 // Run watches until ctx ends.
 func (s *Set) Run(ctx context.Context, client kubernetes.Interface) {
-	informer := informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.AndSelectors(
-			fields.OneTermEqualSelector("spec.nodeName", ""), fields.OneTermNotEqualSelector("status.nominatedNodeName", ""),
-		).String()
-	})
+	selector := fields.AndSelectors(
+		fields.OneTermEqualSelector("spec.nodeName", ""),
+		fields.OneTermNotEqualSelector("status.nominatedNodeName", ""),
+	).String()
+	tweak := func(o *metav1.ListOptions) { o.FieldSelector = selector }
+	informer := informers.NewFilteredPodInformer(client, metav1.NamespaceAll, 0, cache.Indexers{}, tweak)
 	// It cannot fail: the informer has not begun.
 	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { s.Observe(object.(*corev1.Pod)) },

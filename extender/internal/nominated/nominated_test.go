@@ -27,6 +27,9 @@ func pod(uid string, priority int32, nominated string, init, app int64) *corev1.
 	return sample.Nominated(sample.Pod(uid, init, app), priority, nominated)
 }
 
+// of lists nominated pods.
+func of(pods ...*corev1.Pod) []*corev1.Pod { return pods }
+
 func parse(t *testing.T, pod *corev1.Pod) *podrequest.Request {
 	t.Helper()
 	r, err := podrequest.Parse(pod, podrequest.Defaults{})
@@ -65,27 +68,27 @@ func TestAhead(t *testing.T) {
 		left      int64
 	}{
 		{name: "none", left: 24576},
-		{name: "higher priority: its peak", nominated: []*corev1.Pod{pod("q", 200, "n", 16000, 4000)}, left: 8576},
-		{name: "same priority", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, left: 8576},
-		{name: "lower priority", nominated: []*corev1.Pod{pod("q", 99, "n", 1, 16000)}, left: 24576},
-		{name: "to another node", nominated: []*corev1.Pod{pod("q", 200, "other", 1, 16000)}, left: 24576},
-		{name: "itself", nominated: []*corev1.Pod{pod("p", 100, "n", 1, 16000)}, own: "n", left: 24576},
-		{name: "both to one node, the other first", nominated: []*corev1.Pod{pod("a", 100, "n", 1, 16000)}, own: "n", left: 8576},
-		{name: "both to one node, the other second", nominated: []*corev1.Pod{pod("q", 100, "n", 1, 16000)}, own: "n", left: 24576},
-		{name: "its binding is on its way", nominated: []*corev1.Pod{pod("booked", 200, "n", 1, 16000)}, left: 24576},
-		{name: "two", nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 8000, 1)}, left: 576},
+		{name: "higher priority: its peak", nominated: of(pod("q", 200, "n", 16000, 4000)), left: 8576},
+		{name: "same priority", nominated: of(pod("q", 100, "n", 1, 16000)), left: 8576},
+		{name: "lower priority", nominated: of(pod("q", 99, "n", 1, 16000)), left: 24576},
+		{name: "to another node", nominated: of(pod("q", 200, "other", 1, 16000)), left: 24576},
+		{name: "itself", nominated: of(pod("p", 100, "n", 1, 16000)), own: "n", left: 24576},
+		{name: "both to one node, the other first", nominated: of(pod("a", 100, "n", 1, 16000)), own: "n", left: 8576},
+		{name: "both to one, the other second", nominated: of(pod("q", 100, "n", 1, 16000)), own: "n", left: 24576},
+		{name: "its binding is on its way", nominated: of(pod("booked", 200, "n", 1, 16000)), left: 24576},
+		{name: "two", nominated: of(pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 8000, 1)), left: 576},
 		{
 			name: "two of which only the one with the higher priority fits", left: 14576,
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 10000, 1)},
+			nominated: of(pod("q", 200, "n", 1, 16000), pod("r", 300, "n", 10000, 1)),
 		},
-		{name: "one that no longer fits", nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 10000, left: 14576},
+		{name: "one that no longer fits", nominated: of(pod("q", 200, "n", 1, 16000)), held: 10000, left: 14576},
 		{
 			name: "one that waits for a pod's end", left: -1,
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 10000, ending: true,
+			nominated: of(pod("q", 200, "n", 1, 16000)), held: 10000, ending: true,
 		},
 		{
 			name: "what is neither its nor the ending pod's", left: 76,
-			nominated: []*corev1.Pod{pod("q", 200, "n", 1, 16000)}, held: 8500, ending: true,
+			nominated: of(pod("q", 200, "n", 1, 16000)), held: 8500, ending: true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,7 +102,9 @@ func TestAhead(t *testing.T) {
 				s.Observe(q)
 			}
 			if test.ending {
-				s.Bound("h", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}}})
+				h := &corev1.Pod{}
+				h.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+				s.Bound("h", h)
 			}
 			var scratch placement.Scratch
 			fits := func(mib int64) bool {

@@ -107,7 +107,8 @@ func TestVeto(t *testing.T) {
 	}
 	// A pod without devices is not ours to veto.
 	given = map[string][]string{"full": {"cpu"}, "unknown": {"cpu"}}
-	if diff := cmp.Diff(map[string]string{"full": "cpu", "unknown": "cpu"}, f.ask(t, &corev1.Pod{}, given)); diff != "" {
+	want = map[string]string{"full": "cpu", "unknown": "cpu"}
+	if diff := cmp.Diff(want, f.ask(t, &corev1.Pod{}, given)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
@@ -201,9 +202,10 @@ func TestAnswersAreRight(t *testing.T) {
 func TestWholeVictims(t *testing.T) {
 	f := newFixture()
 	f.Add("n", 1)
-	args := &extenderv1.ExtenderPreemptionArgs{Pod: gpu("p", 0, 8000), NodeNameToVictims: map[string]*extenderv1.Victims{
-		"n": {Pods: []*corev1.Pod{gpu("a", 0, 1), gpu("b", 0, 1)}, NumPDBViolations: 1},
-	}}
+	victims := &extenderv1.Victims{Pods: []*corev1.Pod{gpu("a", 0, 1), gpu("b", 0, 1)}, NumPDBViolations: 1}
+	args := &extenderv1.ExtenderPreemptionArgs{
+		Pod: gpu("p", 0, 8000), NodeNameToVictims: map[string]*extenderv1.Victims{"n": victims},
+	}
 	result, err := f.Preempt.Preempt(t.Context(), args)
 	if err != nil || !cmp.Equal(text(result), map[string]string{"n": "a b, 1 violations"}) {
 		t.Errorf("%v, %v", result, err)

@@ -135,8 +135,8 @@ func (p *pass) recoverPod(r *podrequest.Request) {
 	}
 }
 
-// findNode places a pod on one of the nodes that refused it, of those in on unless that is nil, and returns the node, ""
-// for none.
+// findNode places a pod on one of the nodes that refused it, of those in on unless that is nil, and returns the node,
+// "" for none.
 func (p *pass) findNode(r *refused, on set) string {
 	defer p.recoverPod(r.Request)
 	known := p.findings(r.Request)
@@ -184,8 +184,8 @@ func (p *pass) place(r *podrequest.Request, node string) bool {
 	if p.room[node] <= 0 {
 		gate = "full"
 	}
-	// What nominated pods reserve is computed from the ledger alone, as in Filter. One that was nudged counts twice until
-	// it is bound.
+	// What nominated pods reserve is computed from the ledger alone, as in Filter. One that was nudged counts twice
+	// until it is bound.
 	kept := p.aheadOf(r).Entries(&p.scratch, p.book.Node(node))
 	if _, refusal := nodefit.Fit(&p.scratch, r, v.With(kept...), gate, p); refusal.Refused() {
 		return false

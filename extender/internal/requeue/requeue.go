@@ -2,8 +2,8 @@
 //
 // kube-scheduler retries a pod that an extender refused when any cluster event arrives. Its watch may be ahead of ours:
 // then the retry reads a ledger that does not show the release yet, is refused, and the pod would wait for
-// kube-scheduler's five-minute flush. So when the ledger releases something, the refused pods that now fit are nudged: a
-// patch of one annotation, which is an event for kube-scheduler.
+// kube-scheduler's five-minute flush. So when the ledger releases something, the refused pods that now fit are nudged:
+// a patch of one annotation, which is an event for kube-scheduler.
 package requeue
 
 import (
@@ -107,7 +107,8 @@ type freed struct{ nodes, namespaces map[string]bool }
 // New returns an empty queue. Run requeues.
 func New(book Book, metrics Metrics, now func() time.Time, log *zap.Logger) *Queue {
 	return &Queue{
-		book: book, metrics: metrics, now: now, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }, log: log,
+		book: book, metrics: metrics, now: now, log: log,
+		after:   func(d time.Duration, f func()) { time.AfterFunc(d, f) },
 		refused: map[string]*refused{}, nudged: map[string]*nudged{}, due: make(chan struct{}, 1),
 	}
 }

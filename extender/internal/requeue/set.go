@@ -5,7 +5,8 @@ import (
 	"math/bits"
 )
 
-// numbers numbers node names, so that thousands of pods can each remember the nodes that refused them in a bit per node.
+// numbers numbers node names, so that thousands of pods can each remember the nodes that refused them in a bit per
+// node.
 type numbers struct {
 	ids   map[string]int
 	names []string // by number; only appended to

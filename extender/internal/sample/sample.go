@@ -32,11 +32,11 @@ func Nominated(pod *corev1.Pod, priority int32, node string) *corev1.Pod {
 
 // Container returns a container that asks for so many MiB of a card.
 func Container(name string, mib int64) corev1.Container {
-	return corev1.Container{Name: name, Image: "registry.example/" + name + ":1", Resources: corev1.ResourceRequirements{
-		Limits: corev1.ResourceList{
-			"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
-		},
-	}}
+	c := corev1.Container{Name: name, Image: "registry.example/" + name + ":1"}
+	c.Resources.Limits = corev1.ResourceList{
+		"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
+	}
+	return c
 }
 
 // Card returns a card.

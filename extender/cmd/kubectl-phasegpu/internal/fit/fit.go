@@ -46,7 +46,10 @@ type Cluster struct {
 // New returns a cluster of these nodes, bound or nominated pods and quotas. Other pods are left out.
 // Of two nodes with one name the second counts. problem is called with what cannot be read, and nothing
 // else is lost by it.
-func New(nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota, d podrequest.Defaults, problem func(object string, err error)) *Cluster {
+func New(
+	nodes []*corev1.Node, pods []*corev1.Pod, quotas []*corev1.ResourceQuota,
+	d podrequest.Defaults, problem func(object string, err error),
+) *Cluster {
 	c := &Cluster{defaults: d, book: ledger.New(), pods: map[string]*corev1.Pod{}, held: native{}}
 	c.kept.begin(d, c.book)
 	position := map[string]int{}
@@ -161,9 +164,8 @@ func (c *Cluster) fit(node *corev1.Node, pod *corev1.Pod, request *podrequest.Re
 	switch refusal.Kind {
 	case nodefit.None:
 	case nodefit.Devices:
-		words := Words{
-			func(position int) string { return kube.Container(&pod.Spec, position).Name }, &request.Placement.Selector, view.Devices,
-		}
+		name := func(position int) string { return kube.Container(&pod.Spec, position).Name }
+		words := Words{name, &request.Placement.Selector, view.Devices}
 		return 0, words.refuse(node.Name, placement.Explain(view.Placement(), request.Placement))
 	default:
 		return 0, plain(node.Name, refusal.Reason, ": "+view.Unreadable)

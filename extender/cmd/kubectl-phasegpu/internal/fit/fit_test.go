@@ -33,7 +33,8 @@ func pod(name, node, allocation string, containers ...corev1.Container) *corev1.
 
 func node(name string, allocatable int64) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
-		"hami.io/node-nvidia-register": fmt.Sprintf(`[{"id":"%s-0","count":4,"devmem":10000,"devcore":100,"type":"T","health":true}]`, name),
+		"hami.io/node-nvidia-register": fmt.Sprintf(
+			`[{"id":"%s-0","count":4,"devmem":10000,"devcore":100,"type":"T","health":true}]`, name),
 	}}}
 	if allocatable > 0 {
 		n.Status.Allocatable = corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(allocatable,

@@ -61,8 +61,10 @@ func (c *Cluster) lacks(node *corev1.Node, pod *corev1.Pod, gone ...*corev1.Pod)
 }
 
 func (c *Count) refusal(node string) *Refusal {
-	r := plain(node, "Insufficient "+string(c.Resource), fmt.Sprintf(": asked %d, held %d of %d (kubelet keeps what a pod's largest phase takes until the pod ends)",
-		c.Asked, c.Held, c.Allocatable))
+	numbers := fmt.Sprintf(
+		": asked %d, held %d of %d (kubelet keeps what a pod's largest phase takes until the pod ends)",
+		c.Asked, c.Held, c.Allocatable)
+	r := plain(node, "Insufficient "+string(c.Resource), numbers)
 	r.Count = c
 	return r
 }
@@ -140,12 +142,15 @@ func withAllocatable(node *corev1.Node) (*corev1.Node, error) {
 func unschedulable(node *corev1.Node, pod *corev1.Pod) string {
 	taints := node.Spec.Taints
 	if node.Spec.Unschedulable {
-		taints = append([]corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}, taints...)
+		cordon := corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}
+		taints = append([]corev1.Taint{cordon}, taints...)
 	}
 	repels := func(t *corev1.Taint) bool {
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 	}
-	if taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Logger{}, taints, pod.Spec.Tolerations, repels, false); found {
+	tolerations := pod.Spec.Tolerations
+	taint, found := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Logger{}, taints, tolerations, repels, false)
+	if found {
 		if taint.Key == corev1.TaintNodeUnschedulable {
 			return "closed to new pods (spec.unschedulable)"
 		}
