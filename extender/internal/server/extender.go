@@ -120,9 +120,10 @@ type answer struct {
 
 func handle[A any](mux *http.ServeMux, m Metrics, log *zap.Logger, verb string,
 	call func(context.Context, *A) (any, error)) {
+	log = log.With(zap.String("verb", verb))
 	mux.HandleFunc("POST /"+verb, func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		a := respond(w, r, log.With(zap.String("verb", verb)), call)
+		a := respond(w, r, log, call)
 		m.Request(verb, a.outcome, time.Since(start))
 		if a.status != http.StatusOK {
 			http.Error(w, string(a.body), a.status)
