@@ -23,7 +23,8 @@ func parse(args []string, out io.Writer) (*app.Options, error) {
 	f.Float64Var(&o.QPS, "qps", 1000, "requests per second to the API server; a bind is one")
 	f.IntVar(&o.Burst, "burst", 2000, "requests to the API server at once")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8888",
-		"`address` for kube-scheduler: /filter, /prioritize, /preempt, /bind. It has no authentication: keep it on loopback")
+		"`address` for kube-scheduler: /filter, /prioritize, /preempt, /bind. "+
+			"It has no authentication: keep it on loopback")
 	f.StringVar(&o.MetricsListen, "metrics-listen", ":8080",
 		"`address` of /healthz, /readyz, /metrics, /debug/ledger and the page, all of which only read")
 	f.BoolVar(&o.Profiles, "pprof", false,
@@ -53,10 +54,12 @@ func parse(args []string, out io.Writer) (*app.Options, error) {
 			return err
 		})
 	f.StringVar(&o.LeaseNamespace, "lease-namespace", "phasegpu-system", "namespace of the scheduler's Lease")
-	f.StringVar(&o.LeaseName, "lease-name", "phasegpu-scheduler", "the scheduler's Lease: this extender binds only while "+
-		"the scheduler beside it holds it. Empty when there is but one scheduler and it elects no leader")
+	f.StringVar(&o.LeaseName, "lease-name", "phasegpu-scheduler",
+		"the scheduler's Lease: this extender binds only while the scheduler "+
+			"beside it holds it. Empty when there is but one scheduler and it elects no leader")
 	f.StringVar(&o.Identity, "identity", "",
-		"the scheduler's identity in its Lease up to the \"_\" before the UUID; the host name when empty, as for kube-scheduler")
+		"the scheduler's identity in its Lease up to the \"_\" before the UUID; "+
+			"the host name when empty, as for kube-scheduler")
 	if err := process.Parse(f, args); err != nil {
 		return nil, err
 	}

@@ -37,8 +37,8 @@ type running struct {
 	handler http.Handler
 }
 
-// start starts an extender beside a scheduler that elects no leader, unless the options say otherwise, and waits for its
-// books.
+// start starts an extender beside a scheduler that elects no leader, unless the options say otherwise, and waits for
+// its books.
 func start(t *testing.T, o Options, objects ...runtime.Object) *running {
 	t.Helper()
 	client := fake.NewClientset(objects...)
@@ -46,7 +46,7 @@ func start(t *testing.T, o Options, objects ...runtime.Object) *running {
 	watching := make(chan struct{})
 	client.PrependWatchReactor("pods", func(a k8stesting.Action) (bool, watch.Interface, error) {
 		w, err := client.Tracker().Watch(corev1.SchemeGroupVersion.WithResource("pods"), "")
-		if a.(k8stesting.WatchAction).GetWatchRestrictions().Fields.String() == "spec.nodeName!=" { // not of nominated pods
+		if a.(k8stesting.WatchAction).GetWatchRestrictions().Fields.String() == "spec.nodeName!=" { // of bound pods
 			close(watching)
 		}
 		return true, w, err
@@ -77,7 +77,8 @@ func call[R any](r *running, verb string, args any) (result R) {
 
 func (r *running) filter(pod *corev1.Pod) extenderv1.ExtenderFilterResult {
 	r.t.Helper()
-	return call[extenderv1.ExtenderFilterResult](r, "filter", extenderv1.ExtenderArgs{Pod: pod, NodeNames: &[]string{"n1"}})
+	return call[extenderv1.ExtenderFilterResult](r, "filter",
+		extenderv1.ExtenderArgs{Pod: pod, NodeNames: &[]string{"n1"}})
 }
 
 func (r *running) fits(pod *corev1.Pod) bool { r.t.Helper(); return len(*r.filter(pod).NodeNames) == 1 }
@@ -96,8 +97,9 @@ func (r *running) update(pod *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod 
 // n1 has one card of 24576 MiB.
 func n1() *corev1.Node {
 	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"hami.io/node-nvidia-register": `[{"id":"G0",` +
-			`"count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n1",
+			Annotations: map[string]string{"hami.io/node-nvidia-register": `[{"id":"G0",` +
+				`"count":10,"devmem":24576,"devcore":100,"type":"A","mode":"hami-core","health":true}]`}},
 		Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("10")}},
 	}
 }
@@ -105,7 +107,8 @@ func n1() *corev1.Node {
 func gpuPod(name string, init, app int64) *corev1.Pod {
 	container := func(name string, mib int64) []corev1.Container {
 		return []corev1.Container{{Name: name, Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-			"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
+			"nvidia.com/gpu":    resource.MustParse("1"),
+			"nvidia.com/gpumem": *resource.NewQuantity(mib, resource.DecimalSI),
 		}}}}
 	}
 	return &corev1.Pod{
@@ -126,9 +129,10 @@ func bound(name string, init, app int64) *corev1.Pod {
 // steady sets the status of a pod whose app runs.
 func steady(pod *corev1.Pod) {
 	now := metav1.Now()
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{
-		{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
-	}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &now,
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}},
+		}}
 }
 
 // What the watch shows reaches the books, the gate, refused pods, events and the UI.
@@ -145,7 +149,8 @@ func TestWatch(t *testing.T) {
 	health := r.Health(t.Context())
 	health.ServeHTTP(shown, httptest.NewRequest(http.MethodGet, "/ui/state.json?view=gates", nil))
 	for _, want := range []string{
-		`"release":"per-init","refused":1,`, `"pods":{"all":1,"shown":1}`, `{"node":"n1","inside":["ns/holder"],"waiting":0,`,
+		`"release":"per-init","refused":1,`, `"pods":{"all":1,"shown":1}`,
+		`{"node":"n1","inside":["ns/holder"],"waiting":0,`,
 	} {
 		if !strings.Contains(shown.Body.String(), want) {
 			t.Errorf("the UI has no %s: %s", want, shown.Body)
@@ -158,7 +163,8 @@ func TestWatch(t *testing.T) {
 	holder = r.update(holder, steady)
 	await.Until(t, "the waiting pod to be nudged", func() bool {
 		for _, action := range r.client.Actions() {
-			if p, ok := action.(k8stesting.PatchAction); ok && strings.Contains(string(p.GetPatch()), `"phasegpu.io/nudge"`) {
+			if p, ok := action.(k8stesting.PatchAction); ok &&
+				strings.Contains(string(p.GetPatch()), `"phasegpu.io/nudge"`) {
 				return true
 			}
 		}
@@ -177,7 +183,8 @@ func TestWatch(t *testing.T) {
 	}
 	await.Until(t, "the other pod", func() bool { return r.book.Pod("other") != nil })
 	r.update(holder, func(p *corev1.Pod) {
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers,
+			Status: corev1.ConditionFalse}}
 	})
 	var written map[string]string // by reason
 	await.Until(t, "the events", func() bool {
@@ -193,8 +200,8 @@ func TestWatch(t *testing.T) {
 	})
 	want := map[string]string{ // none is about what was there when the extender began
 		"GPUReleased": "Normal holder after init container init: GPU G0 10240 MiB, was 20480 MiB",
-		"GPUOvercommitted": "Warning holder its containers run again and can use more of GPU G0 of node n1 than is left: " +
-			"2 slots, 32768 MiB, 0% cores reserved of 10 slots, 24576 MiB, 100% cores; " +
+		"GPUOvercommitted": "Warning holder its containers run again and can use more of GPU G0 of node n1 than " +
+			"is left: 2 slots, 32768 MiB, 0% cores reserved of 10 slots, 24576 MiB, 100% cores; " +
 			"nothing more is placed there until that falls",
 	}
 	if diff := cmp.Diff(want, written); diff != "" {
@@ -202,7 +209,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Both extenders see what happens to pods. Only the one that leads writes events, and only of what happens while it does.
+// Both extenders see what happens to pods. Only the one that leads writes events, and only of what happens while it
+// does.
 func TestOnlyTheLeaderWritesEvents(t *testing.T) {
 	r := start(t, Options{Identity: "me", LeaseName: "lease"}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	expect := func(what, want string) {

@@ -49,23 +49,24 @@ func newAPI(t *testing.T, pods ...*corev1.Pod) *api {
 		}
 		reply(w, 200, pod)
 	})
-	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods/{name}/binding", func(w http.ResponseWriter, r *http.Request) {
-		var b corev1.Binding
-		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
-			t.Errorf("binding: %v", err)
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.bindings = append(a.bindings, b)
-		do := reaction(carryOut)
-		if len(a.bind) > 0 {
-			do = a.bind[0]
-			if len(a.bind) > 1 {
-				a.bind = a.bind[1:]
+	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/pods/{name}/binding",
+		func(w http.ResponseWriter, r *http.Request) {
+			var b corev1.Binding
+			if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
+				t.Errorf("binding: %v", err)
 			}
-		}
-		do(a, w, &b)
-	})
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.bindings = append(a.bindings, b)
+			do := reaction(carryOut)
+			if len(a.bind) > 0 {
+				do = a.bind[0]
+				if len(a.bind) > 1 {
+					a.bind = a.bind[1:]
+				}
+			}
+			do(a, w, &b)
+		})
 	a.Server = httptest.NewServer(mux)
 	t.Cleanup(a.Close)
 	return a

@@ -78,7 +78,8 @@ func BenchmarkBind(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			h := server.Extender(server.Calls{Readiness: none{}, Binder: binder}, metrics.New(metrics.Labels{}), zap.NewNop())
+			h := server.Extender(server.Calls{Readiness: none{}, Binder: binder}, metrics.New(metrics.Labels{}),
+				zap.NewNop())
 			calls := 0
 			for b.Loop() {
 				binder.Recent.Put(p) // Filter has seen it

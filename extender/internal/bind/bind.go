@@ -1,8 +1,8 @@
 // Package bind turns a placement into a fact: one write to the API server that sets the pod's node and records its
 // devices in the same transaction.
 //
-// A pod is booked before anything else, so that the next Filter sees it. It stays booked until the watch shows it or the
-// API server definitely refuses the binding. While an outcome is unknown, the same write is repeated.
+// A pod is booked before anything else, so that the next Filter sees it. It stays booked until the watch shows it or
+// the API server definitely refuses the binding. While an outcome is unknown, the same write is repeated.
 package bind
 
 import (
@@ -100,8 +100,8 @@ type attempt struct {
 	err  error // once done
 }
 
-// Bind binds a pod to a node, or says why not. When ctx ends it answers at once; an attempt in the gate is then given up,
-// one whose outcome is unknown goes on until it is known.
+// Bind binds a pod to a node, or says why not. When ctx ends it answers at once; an attempt in the gate is then given
+// up, one whose outcome is unknown goes on until it is known.
 func (b *Binder) Bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) error {
 	if args.PodUID == "" || args.PodName == "" || args.Node == "" {
 		return fmt.Errorf("bind: PodUID, PodName and Node must be given, got %q, %q and %q",
@@ -164,7 +164,8 @@ func (b *Binder) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 		if p := recover(); p != nil { // ends the attempt, not the process
 			b.Log.Error("panic", zap.String("pod", args.PodNamespace+"/"+args.PodName), zap.String("node", args.Node),
 				zap.Any("panic", p), zap.Stack("stack"))
-			err = fmt.Errorf("the binding to node %s failed by a fault of the extender, whose log has more: %v", args.Node, p)
+			err = fmt.Errorf("the binding to node %s failed by a fault of the extender, whose log has more: %v",
+				args.Node, p)
 			if booked {
 				b.undo(string(args.PodUID))
 			}
@@ -174,7 +175,8 @@ func (b *Binder) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 		return because(notLeading, err)
 	}
 	if b.Book.Pod(string(args.PodUID)) != nil {
-		// On a node already, or assumed: then an attempt before this one bound it, and only the watch has not shown it yet.
+		// On a node already, or assumed: then an attempt before this one bound it, and only the watch has not shown it
+		// yet.
 		if bound, err := b.boundAlready(ctx, args); bound || err != nil {
 			return err
 		}
@@ -224,7 +226,8 @@ func (b *Binder) pod(ctx context.Context, args *extenderv1.ExtenderBindingArgs) 
 		return nil, err
 	}
 	if pod.UID != args.PodUID {
-		return nil, because(gone, fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID))
+		return nil, because(gone,
+			fmt.Errorf("has UID %s, not %s: it was deleted and created again", pod.UID, args.PodUID))
 	}
 	return podrequest.Parse(pod, b.Defaults)
 }
@@ -284,8 +287,8 @@ func (b *Binder) undo(uid string) {
 	b.Requeue.Observe(b.Book.Unassume(uid))
 }
 
-// boundAlready asks the API server about a pod that the books hold. It returns true when the pod is bound, with an error
-// when that is to another node. The answer changes nothing else: the watch may have shown later facts.
+// boundAlready asks the API server about a pod that the books hold. It returns true when the pod is bound, with an
+// error when that is to another node. The answer changes nothing else: the watch may have shown later facts.
 func (b *Binder) boundAlready(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (bool, error) {
 	pod, err := b.Pods.Pods(args.PodNamespace).Get(ctx, args.PodName, metav1.GetOptions{})
 	switch {

@@ -160,7 +160,8 @@ func gpuPod(name string, memoryMiB int64) *corev1.Pod {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{
 			{Name: "sidekick"},
 			{Name: "app", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-				"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": *resource.NewQuantity(memoryMiB, resource.DecimalSI),
+				"nvidia.com/gpu":    resource.MustParse("1"),
+				"nvidia.com/gpumem": *resource.NewQuantity(memoryMiB, resource.DecimalSI),
 			}}},
 		}},
 	}
@@ -255,7 +256,8 @@ func TestOutcomes(t *testing.T) {
 		"connection broken, then carried out": {bind: script{broken, carryOut}, posts: 2},
 		"conflict that is trouble with the storage": {
 			bind: script{
-				answer(409, `Operation cannot be fulfilled on pods/binding "a": etcdserver: request timed out`), carryOut,
+				answer(409, `Operation cannot be fulfilled on pods/binding "a": etcdserver: request timed out`),
+				carryOut,
 			}, posts: 2,
 		},
 		"already on this node":    {pod: bound("n1"), posts: 1},
@@ -263,12 +265,17 @@ func TestOutcomes(t *testing.T) {
 		"conflict": {
 			bind: script{answer(409, "pod a has non-empty .spec.schedulingGates")}, posts: 1, err: "schedulingGates",
 		},
-		"being deleted":                      {pod: deleted, posts: 1, err: "being deleted"},
-		"another pod of that name":           {pod: func(p *corev1.Pod) { p.UID = "other" }, posts: 1, err: "the pod is gone"},
-		"forbidden":                          {bind: script{answer(403, "not you")}, posts: 1, err: "not you"},
-		"invalid":                            {bind: script{answer(422, "no such thing")}, posts: 1, err: "no such thing"},
-		"unknown, then forbidden: not bound": {bind: script{answer(500, "hm"), answer(403, "not you")}, posts: 2, err: "not you"},
-		"unknown, then gone":                 {bind: script{vanish}, posts: 1, err: "the pod is gone"},
+		"being deleted": {pod: deleted, posts: 1, err: "being deleted"},
+		"another pod of that name": {
+			pod: func(p *corev1.Pod) { p.UID = "other" }, posts: 1, err: "the pod is gone",
+		},
+		"forbidden": {bind: script{answer(403, "not you")}, posts: 1, err: "not you"},
+		"invalid": {bind: script{answer(422, "no such thing")}, posts: 1,
+			err: "no such thing"},
+		"unknown, then forbidden: not bound": {
+			bind: script{answer(500, "hm"), answer(403, "not you")}, posts: 2, err: "not you",
+		},
+		"unknown, then gone": {bind: script{vanish}, posts: 1, err: "the pod is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := gpuPod("a", 6000)
@@ -387,7 +394,8 @@ func TestNodeChangesInTheGate(t *testing.T) {
 	w.book.SetNode(n)
 	w.Gate.Leave("slow")
 	w.wantErr(<-done)
-	if got, want := w.api.pod("ns/a").Annotations["hami.io/vgpu-devices-allocated"], ";n1-G1,NVIDIA,6000,0:;"; got != want {
+	if got, want := w.api.pod("ns/a").Annotations["hami.io/vgpu-devices-allocated"],
+		";n1-G1,NVIDIA,6000,0:;"; got != want {
 		t.Errorf("recorded %q, want %q", got, want)
 	}
 	if v := w.book.Node("n1"); v.Held[0].MemoryMiB != 0 || v.Held[1].MemoryMiB != 6000 {
@@ -409,8 +417,8 @@ func TestNodeLostInTheGate(t *testing.T) {
 	}
 }
 
-// An outcome stays unknown for longer than the client waits: it gets an error, the pod stays booked, a call for the same
-// binding joins it, one for another is refused, and the POST is repeated until its outcome is known.
+// An outcome stays unknown for longer than the client waits: it gets an error, the pod stays booked, a call for the
+// same binding joins it, one for another is refused, and the POST is repeated until its outcome is known.
 func TestUnknownOutcomeOutlivesItsClient(t *testing.T) {
 	pod := gpuPod("a", 6000)
 	w := newBinder(t, pod)
@@ -463,7 +471,8 @@ func TestPanic(t *testing.T) {
 			whole := w.Config
 			test.fault(w)
 			w.wantErr(w.Bind(t.Context(), to(pod, "n1")), "ns/a", "a bug")
-			if !slices.Equal(w.seen[len(w.seen)-1:], []string{other}) || strings.Count(strings.Join(w.seen, " "), other) != 1 {
+			if !slices.Equal(w.seen[len(w.seen)-1:], []string{other}) ||
+				strings.Count(strings.Join(w.seen, " "), other) != 1 {
 				t.Errorf("seen: %v", w.seen)
 			}
 			w.wantBooked(test.booked, 0)
@@ -485,7 +494,8 @@ func TestPanic(t *testing.T) {
 
 type faultyBook struct{ Book }
 
-func (b faultyBook) Assume(p ledger.Pod, _ func(*ledger.View) (device.Allocation, error)) (device.Allocation, ledger.Delta, error) {
+func (b faultyBook) Assume(p ledger.Pod, _ func(*ledger.View) (device.Allocation, error)) (device.Allocation,
+	ledger.Delta, error) {
 	return b.Book.Assume(p, func(*ledger.View) (device.Allocation, error) { panic("a bug") })
 }
 
@@ -543,7 +553,8 @@ func TestBoundBySomebodyElseInTheGate(t *testing.T) {
 			done := w.queue(t.Context(), pod)
 			w.api.mu.Lock()
 			pod.Spec.NodeName = test.node
-			pod.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": ";" + test.node + "-G0,NVIDIA,6000,0:;"}
+			pod.Annotations = map[string]string{"hami.io/vgpu-devices-allocated": ";" + test.node +
+				"-G0,NVIDIA,6000,0:;"}
 			if test.started {
 				pod.Status.StartTime = &metav1.Time{Time: time.Unix(1, 0)}
 			}
@@ -552,7 +563,8 @@ func TestBoundBySomebodyElseInTheGate(t *testing.T) {
 			w.Gate.Leave("slow")
 			w.wantErr(<-done, test.err...)
 			states := w.Gate.States()
-			if len(states) != test.inside || len(states) > 0 && (states[0].Node != test.node || len(states[0].Inside) != 1) {
+			if len(states) != test.inside || len(states) > 0 &&
+				(states[0].Node != test.node || len(states[0].Inside) != 1) {
 				t.Errorf("gates %+v", states)
 			}
 			w.Gate.Leave("a-uid")

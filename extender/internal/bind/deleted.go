@@ -20,8 +20,8 @@ const slow = 10 * time.Second
 // was down is never shown, and would stay in the books and in the gate for good.
 func (b *Binder) Run(ctx context.Context) { wait.UntilWithContext(ctx, b.dropDeleted, slow) }
 
-// dropDeleted looks at the pods inside gates that are still assumed although no attempt is under way: the API server has
-// confirmed their binding, so a pod that it does not have was deleted.
+// dropDeleted looks at the pods inside gates that are still assumed although no attempt is under way: the API server
+// has confirmed their binding, so a pod that it does not have was deleted.
 func (b *Binder) dropDeleted(ctx context.Context) {
 	for _, state := range b.Gate.States() {
 		if state.Shut < slow {

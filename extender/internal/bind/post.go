@@ -20,8 +20,8 @@ const callTimeout = 5 * time.Second
 // post writes the binding and returns when the outcome is definite: nil when the pod is bound to that node, an error
 // when it is not and this binding will not bind it.
 //
-// While the outcome is unknown, the same POST is repeated: with the UID as precondition it can bind this pod to this node
-// or do nothing.
+// While the outcome is unknown, the same POST is repeated: with the UID as precondition it can bind this pod to this
+// node or do nothing.
 func (b *Binder) post(binding *corev1.Binding) error {
 	ctx := context.Background() // the outcome matters even when the client has gone away
 	pods := b.Pods.Pods(binding.Namespace)

@@ -106,7 +106,8 @@ func (n *PodEvents) Observed(before *ledger.Entry, new *corev1.Pod, d ledger.Del
 			n.metrics.ReservationChanged(overcommitted)
 			n.write(ref, corev1.EventTypeWarning, Overcommitted, "Rerun", func() string {
 				return fmt.Sprintf("its containers run again and can use more of GPU %s of node %s than is left: "+
-					"%v reserved of %v; nothing more is placed there until that falls", o.UUID, v.Name, o.Held, o.Capacity)
+					"%v reserved of %v; nothing more is placed there until that falls", o.UUID, v.Name, o.Held,
+					o.Capacity)
 			})
 			return
 		}

@@ -83,9 +83,10 @@ func pod(name string, shares ...string) *corev1.Pod {
 	for i, share := range shares {
 		uuid, mib, _ := strings.Cut(share, " ")
 		record += uuid + ",NVIDIA," + mib + ",0:;"
-		c := corev1.Container{Name: fmt.Sprint("i", i), Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
-			"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": resource.MustParse(mib),
-		}}}
+		c := corev1.Container{Name: fmt.Sprint("i", i),
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{
+				"nvidia.com/gpu": resource.MustParse("1"), "nvidia.com/gpumem": resource.MustParse(mib),
+			}}}
 		if i == len(shares)-1 {
 			c.Name = "app"
 			p.Spec.Containers = append(p.Spec.Containers, c)
@@ -190,7 +191,8 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := func(uuid string, mib int64) []device.Share {
-		return []device.Share{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib, Cores: 30}}}
+		return []device.Share{{UUID: uuid, Family: "NVIDIA",
+			Amount: device.Amount{Slots: 1, MemoryMiB: mib, Cores: 30}}}
 	}
 	s.Bound(asked, "n", device.Allocation{share("G0", 20000), share("G1", 3000), share("G0", 8000)})
 	s.expect("bound", []string{"placed"}, "p Normal GPUPlaced on node n: "+
@@ -228,8 +230,8 @@ func TestMoved(t *testing.T) {
 	s.expect("moved", nil)
 }
 
-// Of what happens at once no more than a burst of events is written, warnings among them; what an operator does not want
-// is not written. All is counted.
+// Of what happens at once no more than a burst of events is written, warnings among them; what an operator does not
+// want is not written. All is counted.
 func TestBounds(t *testing.T) {
 	s := newRecorder(t, Reasons()...)
 	for i := range 5 * Burst {
@@ -240,7 +242,8 @@ func TestBounds(t *testing.T) {
 	if n := len(s.written); n < Burst || n > 2*Burst { // it may be that seconds pass
 		t.Errorf("%d events of %d are written, want about %d", n, 5*Burst, Burst)
 	}
-	if got := s.counted["GPUReleased recorded"] + s.counted["GPUReleased dropped"]; got != 5*Burst || len(s.changes) != 5*Burst {
+	if got := s.counted["GPUReleased recorded"] + s.counted["GPUReleased dropped"]; got != 5*Burst ||
+		len(s.changes) != 5*Burst {
 		t.Errorf("%d events and %d changes are counted, want %d", got, len(s.changes), 5*Burst)
 	}
 	s.written = nil
@@ -267,7 +270,8 @@ func TestLongNotes(t *testing.T) {
 	var shares []device.Share
 	for i := range 64 {
 		uuid := fmt.Sprintf("GPU-%032d", i)
-		shares = append(shares, device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: 1}})
+		shares = append(shares,
+			device.Share{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: 1}})
 	}
 	p, err := podrequest.Parse(pod("p", "G0 1"), podrequest.Defaults{})
 	if err != nil {

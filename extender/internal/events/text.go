@@ -33,8 +33,8 @@ func peaks(p phase.Pod, a device.Allocation) string {
 	return strings.Join(all, "; ")
 }
 
-// difference says what a pod reserves of each device now and what it reserved when the phases from one on remained, where
-// the two differ.
+// difference says what a pod reserves of each device now and what it reserved when the phases from one on remained,
+// where the two differ.
 func difference(e *ledger.Entry, from int) string {
 	before, err := e.Classes.Reserved(e.Allocation, from)
 	if err != nil {

@@ -170,9 +170,10 @@ func (l *SchedulerLease) begin(ctx context.Context) error {
 }
 
 func (l *SchedulerLease) watch(ctx context.Context, client kubernetes.Interface, check chan<- struct{}) {
-	informer := informers.NewFilteredLeaseInformer(client, l.Namespace, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.Name).String()
-	})
+	informer := informers.NewFilteredLeaseInformer(client, l.Namespace, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, l.Name).String()
+		})
 	l.mu.Lock()
 	l.synced = informer.HasSynced
 	l.mu.Unlock()

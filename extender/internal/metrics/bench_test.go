@@ -24,7 +24,8 @@ func BenchmarkScrape(b *testing.B) {
 				node := ledger.Node{Name: fmt.Sprintf("node-%04d.gpu.example.internal", n)}
 				for d := range 8 {
 					node.Devices = append(node.Devices, device.Device{
-						UUID: fmt.Sprintf("GPU-%08d-0000-0000-0000-%012d", n, d), Index: d, Family: "NVIDIA", Healthy: true,
+						UUID: fmt.Sprintf("GPU-%08d-0000-0000-0000-%012d", n, d), Index: d, Family: "NVIDIA",
+						Healthy:  true,
 						Capacity: device.Amount{Slots: 10, MemoryMiB: 24576, Cores: 100},
 					})
 				}
@@ -33,7 +34,8 @@ func BenchmarkScrape(b *testing.B) {
 					p := ledger.Pod{
 						UID: fmt.Sprint(n, "/", d), Namespace: "ns", Name: fmt.Sprint(n, "-", d), Node: node.Name,
 						Classes: phase.Pod{phase.Init, phase.App}, First: 1,
-						Allocation: device.Allocation{on(node.Devices[d].UUID, 8000, 0), on(node.Devices[d].UUID, 6000, 0)},
+						Allocation: device.Allocation{on(node.Devices[d].UUID, 8000, 0),
+							on(node.Devices[d].UUID, 6000, 0)},
 					}
 					if (n+d)%10 == 0 {
 						p.First = 0

@@ -22,8 +22,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	leads = desc("extender_leads", "1 while the scheduler beside this extender is in office, so that it binds; else 0. "+
-		"Counters of what happens to pods count only then.")
+	leads = desc("extender_leads",
+		"1 while the scheduler beside this extender is in office, so that it binds; else 0. "+
+			"Counters of what happens to pods count only then.")
 	unreadable = desc("node_unreadable",
 		"1 for a node that takes no new pods because an inventory or an allocation there cannot be read.", "node")
 	missing = desc("node_missing_devices",
@@ -32,16 +33,20 @@ var (
 		"What counts against a ResourceQuota's key, in the books' units: MiB for memory, percent for cores.",
 		"namespace", "quota", "resource")
 	quotaMax = desc("quota_limit",
-		"A ResourceQuota's limit, in the books' units: MiB for memory, percent for cores.", "namespace", "quota", "resource")
-	pods = desc("ledger_pods", "Pods in the books: bound, assumed (their binding is on its way), unreadable (bound, and may "+
-		"hold more than they are charged).", "state")
+		"A ResourceQuota's limit, in the books' units: MiB for memory, percent for cores.", "namespace", "quota",
+		"resource")
+	pods = desc("ledger_pods",
+		"Pods in the books: bound, assumed (their binding is on its way), unreadable (bound, and may "+
+			"hold more than they are charged).", "state")
 	changes = desc("ledger_changes_total", "Changes of the books.")
 	unknown = desc("ledger_unknown_releases_total", "Releases of pods that the books held nothing for.")
 	late    = desc("ledger_late_facts_total", "Observations that were older than what the books knew.")
 	broken  = desc("ledger_broken_sums_total", "Sums that would have left their range: a bug when above 0.")
-	waiting = desc("gate_waiting_pods", "Pods that wait for their turn on a node. Only nodes whose gate is shut.", "node")
-	shut    = desc("gate_shut_seconds",
-		"How long a node's gate has been shut: kubelet has not reported on the pod inside. Only nodes whose gate is shut.",
+	waiting = desc("gate_waiting_pods", "Pods that wait for their turn on a node. Only nodes whose gate is shut.",
+		"node")
+	shut = desc("gate_shut_seconds",
+		"How long a node's gate has been shut: kubelet has not reported on the pod inside. "+
+			"Only nodes whose gate is shut.",
 		"node")
 	refused = desc("refused_pods", "Refused pods that will be woken when there is room.")
 )

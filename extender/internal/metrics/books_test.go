@@ -39,7 +39,8 @@ func books() *ledger.Book {
 	for _, p := range []ledger.Pod{
 		{UID: "a", Classes: apps, Allocation: device.Allocation{on("G0", 5000, 10)}},
 		{UID: "b", Classes: init, Allocation: device.Allocation{on("G0", 9000, 10), on("G0", 2000, 10)}},
-		{UID: "ended", Classes: init, Allocation: device.Allocation{on("G0", 9000, 10), on("G0", 2000, 10)}, First: phase.None},
+		{UID: "ended", Classes: init, Allocation: device.Allocation{on("G0", 9000, 10), on("G0", 2000, 10)},
+			First: phase.None},
 		{UID: "c", Classes: apps, Allocation: device.Allocation{on("G1", 1, 60)}},
 		{UID: "d", Classes: apps, Allocation: device.Allocation{on("G1", 1, 60)}},
 		{UID: "lost", Classes: apps, Allocation: device.Allocation{on("G9", 1, 0)}},

@@ -45,14 +45,16 @@ func New(l Labels) *Metrics {
 	m.failures = counter("bind_failures_total", "reason",
 		"Bindings that failed, by reason; kube-scheduler tries again.", l.Failures)
 	m.changes = counter("reservation_changes_total", "change",
-		"What became of pods' reservations: placed, released (an init container finished), raised (init containers run "+
-			"again), overcommitted (raised, and what they need has gone to others), ended. Counted by the extender that leads.",
+		"What became of pods' reservations: placed, released (an init container finished), raised (init containers "+
+			"run again), overcommitted (raised, and what they need has gone to others), ended. "+
+			"Counted by the extender that leads.",
 		l.Changes)
 	m.nudges = counter("nudges_total", "result",
 		"Wake-up patches: nudged, gone (the pod was deleted), refused (for good), failed (tried again).",
 		[]string{"nudged", "gone", "refused", "failed"})
 	m.unreadable = counter("unreadable_objects_total", "kind",
-		"Changes of objects that could not be read or accounted for, by kind.", []string{"Pod", "Node", "ResourceQuota"})
+		"Changes of objects that could not be read or accounted for, by kind.",
+		[]string{"Pod", "Node", "ResourceQuota"})
 
 	m.events = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "phasegpu_events_total",
@@ -76,8 +78,8 @@ func New(l Labels) *Metrics {
 
 	m.requests = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "phasegpu_extender_request_duration_seconds",
-		Help: "Calls by kube-scheduler, by result: ok, refused (no node fits, or none would), error, bad_request, panic. " +
-			"A bind includes its wait in the gate.",
+		Help: "Calls by kube-scheduler, by result: ok, refused (no node fits, or none would), error, " +
+			"bad_request, panic. A bind includes its wait in the gate.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20},
 	}, []string{"verb", "result"})
 	for _, verb := range []string{"filter", "prioritize", "preempt", "bind"} {

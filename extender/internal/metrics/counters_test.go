@@ -15,8 +15,10 @@ func TestCounters(t *testing.T) {
 	})
 	lint(t, m)
 	ours := []string{
-		"phasegpu_extender_request_duration_seconds", "phasegpu_filter_refused_nodes_total", "phasegpu_bind_failures_total",
-		"phasegpu_gate_wait_seconds", "phasegpu_reservation_changes_total", "phasegpu_events_total", "phasegpu_nudges_total",
+		"phasegpu_extender_request_duration_seconds", "phasegpu_filter_refused_nodes_total",
+		"phasegpu_bind_failures_total",
+		"phasegpu_gate_wait_seconds", "phasegpu_reservation_changes_total", "phasegpu_events_total",
+		"phasegpu_nudges_total",
 		"phasegpu_unreadable_objects_total",
 	}
 	before, err := testutil.GatherAndCount(m, ours...)

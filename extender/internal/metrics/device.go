@@ -22,11 +22,11 @@ var (
 	steady   = ofDevice("memory_steady_bytes",
 		"Memory that a device's pods use in their last phase, with all init containers done.")
 	releasable = ofDevice("memory_releasable_bytes",
-		"Memory reserved beyond steady state: released as init containers finish, or with the pod where its release policy "+
-			"is hold. Only devices where it is above 0.")
+		"Memory reserved beyond steady state: released as init containers finish, or with the pod where its release "+
+			"policy is hold. Only devices where it is above 0.")
 	over = ofDevice("memory_overcommitted_bytes",
-		"Memory reserved beyond a device's own. Only devices that are held above their capacity in memory (0 when it is not "+
-			"what is short), cores or slots: containers ran again after it went to others, or the device shrank.")
+		"Memory reserved beyond a device's own. Only devices that are held above their capacity in memory (0 when it is "+
+			"not what is short), cores or slots: containers ran again after it went to others, or the device shrank.")
 	cores = ofDevice("cores_reserved_ratio",
 		"Compute that the remaining phases of a device's pods can use; 1 is the whole device.")
 	slots  = ofDevice("slots_reserved", "Replicas that the remaining phases of a device's pods can use.")

@@ -13,13 +13,17 @@ func FuzzDecode(f *testing.F) {
 	for _, body := range []string{
 		`{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a","b-1"]}`,
 		`{"Pod":null,"Nodes":null,"NodeNames":[]}`, `{"NodeNames":["a"]}`, `{"NodeNames":null}`, `{}`, `null`, ``, `[]`,
-		`{"NodeNames":["a",]}`, `{"NodeNames":["a" ,"b"]}`, `{"NodeNames":[,"a"]}`, `{"NodeNames":["a"}`, `{"NodeNames":["a]}`, `{"NodeNames":["a","]}`,
+		`{"NodeNames":["a",]}`, `{"NodeNames":["a" ,"b"]}`, `{"NodeNames":[,"a"]}`, `{"NodeNames":["a"}`,
+		`{"NodeNames":["a]}`, `{"NodeNames":["a","]}`,
 		`{"NodeNames":["\u003ca"]}`, `{"NodeNames":["é"]}`, `{"NodeNames":["a"],"Pod":{"metadata":{"name":"p"}}}`,
-		`{"Pod":{"NodeNames":["a"]}}`, `{"Pod":{"NodeNames":["a"]}`, `{"NodeNames":["a"]}}`, `{"NodeNames":["a"]}x`, `{"NodeNames":["a"]} `,
-		`{"NodeNames":["x"],"NodeNames":["a"]}`, `{"nodenames":["x"],"NodeNames":["a"]}`, `{"NodeNames":["a"],"nodenames":["x"]}`,
+		`{"Pod":{"NodeNames":["a"]}}`, `{"Pod":{"NodeNames":["a"]}`, `{"NodeNames":["a"]}}`, `{"NodeNames":["a"]}x`,
+		`{"NodeNames":["a"]} `,
+		`{"NodeNames":["x"],"NodeNames":["a"]}`, `{"nodenames":["x"],"NodeNames":["a"]}`,
+		`{"NodeNames":["a"],"nodenames":["x"]}`,
 		`{"Pod":{"metadata":{"annotations":{"k":"\"NodeNames\":[\"x\"]}"}}},"NodeNames":["a"]}`,
 		`{"Pod":{"metadata":{"annotations":{"k":"\"NodeNames\":[\"x\"]}"}}}}`, `{"Pod":7,"NodeNames":["a"]}`,
-		`{"Nodes":{"items":[{"metadata":{"name":"n"}}]},"NodeNames":["a"]}`, `{"NodeNames":[["a"]]}`, `{"NodeNames":["a"b"]}`, "{\"NodeNames\":[\"a\x00\"]}",
+		`{"Nodes":{"items":[{"metadata":{"name":"n"}}]},"NodeNames":["a"]}`, `{"NodeNames":[["a"]]}`,
+		`{"NodeNames":["a"b"]}`, "{\"NodeNames\":[\"a\x00\"]}",
 	} {
 		f.Add([]byte(body))
 	}

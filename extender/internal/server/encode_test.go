@@ -38,7 +38,8 @@ func sameAsJSON[R any](t *testing.T, result R) bool {
 // Whatever is in a result, it is read as encoding/json's output is.
 func TestEncode(t *testing.T) {
 	same := func(names *[]string, failed, lasting map[string]string, message string) bool {
-		return sameAsJSON(t, &extenderv1.ExtenderFilterResult{NodeNames: names, FailedNodes: failed, FailedAndUnresolvableNodes: lasting, Error: message})
+		return sameAsJSON(t, &extenderv1.ExtenderFilterResult{NodeNames: names, FailedNodes: failed,
+			FailedAndUnresolvableNodes: lasting, Error: message})
 	}
 	if err := quick.Check(same, nil); err != nil {
 		t.Error(err)
@@ -54,7 +55,8 @@ func TestEncodeScores(t *testing.T) {
 	if err := quick.Check(same, nil); err != nil {
 		t.Error(err)
 	}
-	for _, list := range []extenderv1.HostPriorityList{nil, {}, {{Host: "a", Score: 10}}, {{Host: `"\`, Score: -1}, {Host: "é"}}} {
+	for _, list := range []extenderv1.HostPriorityList{nil, {}, {{Host: "a", Score: 10}},
+		{{Host: `"\`, Score: -1}, {Host: "é"}}} {
 		same(list)
 	}
 }

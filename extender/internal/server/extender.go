@@ -191,7 +191,8 @@ func read(w http.ResponseWriter, r *http.Request, into any) (status int, err err
 		return http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)
 	}
 	if err := decode(body.Bytes(), into); err != nil {
-		return http.StatusBadRequest, fmt.Errorf("the body is not the JSON of k8s.io/kube-scheduler/extender/v1: %w", err)
+		return http.StatusBadRequest,
+			fmt.Errorf("the body is not the JSON of k8s.io/kube-scheduler/extender/v1: %w", err)
 	}
 	return http.StatusOK, nil
 }

@@ -94,25 +94,28 @@ func post(h http.Handler, path, kind, body string) *httptest.ResponseRecorder {
 func TestContract(t *testing.T) {
 	h, results := handler(fake{})
 	const (
-		incomplete = `{"Nodes":null,"NodeNames":null,"FailedNodes":null,"FailedAndUnresolvableNodes":null,"Error":"incomplete"}`
-		filtered   = `{"Nodes":null,"NodeNames":[%s],"FailedNodes":{"b":"no"},"FailedAndUnresolvableNodes":null,"Error":""}`
-		lots       = `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"many"}}}]}}}`
-		victims    = `"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}`
+		answer  = `{"Nodes":null,"NodeNames":%s,"FailedNodes":%s,"FailedAndUnresolvableNodes":null,"Error":%q}`
+		others  = `{"b":"no"}`
+		lots    = `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"many"}}}]}}}`
+		victims = `"yes":{"Pods":[{"UID":"u"}],"NumPDBViolations":1}`
 	)
+	incomplete := fmt.Sprintf(answer, "null", "null", "incomplete")
 	for name, test := range map[string]struct {
 		verb, body string
 		code       int
 		want       string
 	}{
-		"filter":              {"filter", `{"Pod":{},"NodeNames":["yes","b"]}`, 200, fmt.Sprintf(filtered, `"yes"`)},
-		"filter, none":        {"filter", `{"Pod":{},"NodeNames":["b"]}`, 200, fmt.Sprintf(filtered, ``)},
-		"filter, error":       {"filter", `{}`, 200, incomplete},
-		"null":                {"filter", `null`, 200, incomplete},
-		"prioritize":          {"prioritize", `{"NodeNames":[]}`, 200, `[{"Host":"yes","Score":10}]`},
-		"prioritize, error":   {"prioritize", `{}`, 200, `[]`},
-		"preempt":             {"preempt", `{"NodeNameToMetaVictims":{` + victims + `,"b":{}}}`, 200, `{"NodeNameToMetaVictims":{` + victims + `}}`},
-		"preempt, none":       {"preempt", `{"NodeNameToMetaVictims":{"b":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
-		"preempt, unread":     {"preempt", `{"NodeNameToMetaVictims":{"lost":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"filter":            {"filter", `{"Pod":{},"NodeNames":["yes","b"]}`, 200, fmt.Sprintf(answer, `["yes"]`, others, "")},
+		"filter, none":      {"filter", `{"Pod":{},"NodeNames":["b"]}`, 200, fmt.Sprintf(answer, `[]`, others, "")},
+		"filter, error":     {"filter", `{}`, 200, incomplete},
+		"null":              {"filter", `null`, 200, incomplete},
+		"prioritize":        {"prioritize", `{"NodeNames":[]}`, 200, `[{"Host":"yes","Score":10}]`},
+		"prioritize, error": {"prioritize", `{}`, 200, `[]`},
+		"preempt": {"preempt", `{"NodeNameToMetaVictims":{` + victims + `,"b":{}}}`, 200,
+			`{"NodeNameToMetaVictims":{` + victims + `}}`},
+		"preempt, none": {"preempt", `{"NodeNameToMetaVictims":{"b":{}}}`, 200, `{"NodeNameToMetaVictims":{}}`},
+		"preempt, unread": {"preempt", `{"NodeNameToMetaVictims":{"lost":{}}}`, 200,
+			`{"NodeNameToMetaVictims":{}}`},
 		"preempt, error":      {"preempt", `{}`, 400, "incomplete"},
 		"preempt, null":       {"preempt", `null`, 400, "incomplete"},
 		"preempt, garbage":    {"preempt", `{"NodeNameToMetaVictims":[]}`, 400, "extender/v1"},
@@ -122,7 +125,8 @@ func TestContract(t *testing.T) {
 		"garbage":             {"filter", `{"Pod":`, 400, "extender/v1"},
 		"another shape":       {"filter", `{"NodeNames":"a"}`, 400, "extender/v1"},
 		"a quantity of words": {"filter", lots, 400, "extender/v1"},
-		"huge":                {"filter", `{"Pod":{"metadata":{"name":"` + strings.Repeat("x", MaxBody) + `"}}}`, 413, "larger than"},
+		"huge": {"filter", `{"Pod":{"metadata":{"name":"` + strings.Repeat("x", MaxBody) + `"}}}`, 413,
+			"larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := post(h, "/"+test.verb, "application/json", test.body)
@@ -132,7 +136,8 @@ func TestContract(t *testing.T) {
 			}
 		})
 	}
-	for kind, code := range map[string]int{"application/json; charset=utf-8": 200, "": 200, "application/yaml": 415, "; ;": 415} {
+	for kind, code := range map[string]int{"application/json; charset=utf-8": 200, "": 200, "application/yaml": 415,
+		"; ;": 415} {
 		w := post(h, "/bind", kind, `{"Node":"yes"}`)
 		want := map[int]string{200: `{"Error":""}`, 415: "application/json"}[code]
 		if w.Code != code || !strings.Contains(w.Body.String(), want) {
@@ -177,8 +182,10 @@ func TestNotReady(t *testing.T) {
 
 // Whatever the body, the answer is 200 with a result, or 4xx with text; nothing panics.
 func FuzzBodies(f *testing.F) {
-	for _, body := range []string{``, `null`, `[]`, `{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}},"NodeNames":["a"]}`,
-		`{"PodName":"p","PodUID":"u","Node":"n"}`, `{"NodeNameToMetaVictims":{"yes":null}}`, `{"NodeNames":[null]}`, "{\"Node\":\"\xff\"}"} {
+	for _, body := range []string{``, `null`, `[]`,
+		`{"Pod":{"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}},"NodeNames":["a"]}`,
+		`{"PodName":"p","PodUID":"u","Node":"n"}`, `{"NodeNameToMetaVictims":{"yes":null}}`, `{"NodeNames":[null]}`,
+		"{\"Node\":\"\xff\"}"} {
 		f.Add(body)
 	}
 	h, _ := handler(fake{})

@@ -151,9 +151,11 @@ func nodes(views []*ledger.View) []Node {
 			if len(e.Reserved.Devices) == 0 && e.Problem == "" {
 				continue
 			}
-			p := Pod{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Assumed: e.Assumed, Problem: e.Problem, From: e.First}
+			p := Pod{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Assumed: e.Assumed, Problem: e.Problem,
+				From: e.First}
 			for _, h := range e.Reserved.Devices {
-				p.Devices = append(p.Devices, Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount), Exclusive: h.Exclusive})
+				p.Devices = append(p.Devices,
+					Held{UUID: h.UUID, Family: h.Family, Reserved: Amount(h.Amount), Exclusive: h.Exclusive})
 			}
 			for _, t := range e.Reserved.Totals {
 				p.Charged = append(p.Charged, used(t.Family, t.Charge))
@@ -203,7 +205,8 @@ func namespaces(all []*ledger.Namespace) []Namespace {
 		}
 		slices.SortFunc(o.Used, func(a, b Used) int { return cmp.Compare(a.Family, b.Family) })
 		for _, u := range n.Usage() {
-			o.Quotas = append(o.Quotas, Quota{Quota: u.Quota, Resource: u.Limit.Resource, Family: u.Limit.Family, Used: u.Used, Max: u.Limit.Max})
+			o.Quotas = append(o.Quotas, Quota{Quota: u.Quota, Resource: u.Limit.Resource, Family: u.Limit.Family,
+				Used: u.Used, Max: u.Limit.Max})
 		}
 		out = append(out, o)
 	}

@@ -19,14 +19,18 @@ func books(t *testing.T) *ledger.Book {
 	book := ledger.New()
 	book.SetNode(ledger.Node{Name: "n1", Devices: []device.Device{
 		{UUID: "G0", Family: "NVIDIA", Healthy: true, Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100}},
-		{UUID: "G1", Family: "NVIDIA", Index: 1, Cordoned: true, Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100}},
+		{UUID: "G1", Family: "NVIDIA", Index: 1, Cordoned: true,
+			Capacity: device.Amount{Slots: 10, MemoryMiB: 10000, Cores: 100}},
 	}})
-	book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q", Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
+	book.SetQuota(ledger.Quota{Namespace: "ns", Name: "q",
+		Limits: []ledger.Limit{{Resource: "limits.nvidia.com/gpumem", Family: "NVIDIA", Max: 20000}}})
 	share := func(uuid string, mib int64) []device.Share {
-		return []device.Share{{UUID: uuid, Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: mib, Cores: 10}}}
+		return []device.Share{{UUID: uuid, Family: "NVIDIA",
+			Amount: device.Amount{Slots: 1, MemoryMiB: mib, Cores: 10}}}
 	}
 	pod := func(name string, a device.Allocation) ledger.Pod {
-		return ledger.Pod{UID: name + "-uid", Namespace: "ns", Name: name, Node: "n1", Classes: phase.Pod{phase.Init, phase.App}, Allocation: a}
+		return ledger.Pod{UID: name + "-uid", Namespace: "ns", Name: name, Node: "n1",
+			Classes: phase.Pod{phase.Init, phase.App}, Allocation: a}
 	}
 	book.Observe(pod("b", device.Allocation{share("G0", 9000), share("G9", 500)}))
 	steady := pod("a", device.Allocation{share("G0", 8000), share("G0", 5000)})

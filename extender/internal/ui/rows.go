@@ -36,8 +36,9 @@ type PodRow struct {
 	Assumed   bool   `json:"assumed,omitempty"` // booked, and not yet shown by the watch
 	Problem   string `json:"problem,omitempty"` // why it may hold more than it is charged
 	// First is the first phase that is still charged: those before it have given back what only they needed.
-	First      int            `json:"first"`
-	Devices    []Held         `json:"devices,omitempty"` // that any phase uses, sorted by UUID; 0 where no remaining one does
+	First int `json:"first"`
+	// Devices are those that any phase uses, sorted by UUID; 0 is reserved where no remaining phase uses one.
+	Devices    []Held         `json:"devices,omitempty"`
 	Containers []PodContainer `json:"containers,omitempty"`
 	Phases     []PodPhase     `json:"phases,omitempty"`
 }
@@ -97,7 +98,8 @@ func sum(v *ledger.View, totals map[string]*Total, held map[string]map[string]le
 			if i < 0 {
 				continue
 			}
-			k := slices.IndexFunc(keeps.Devices, func(k phase.Holding) bool { return k.UUID == h.UUID && k.Family == h.Family })
+			k := slices.IndexFunc(keeps.Devices,
+				func(k phase.Holding) bool { return k.UUID == h.UUID && k.Family == h.Family })
 			var kept device.Amount
 			if k >= 0 {
 				kept = keeps.Devices[k].Amount
@@ -169,7 +171,8 @@ func (n *nodeSum) row() NodeRow {
 	r := NodeRow{Name: n.Name, Known: n.Known, Unreadable: n.Unreadable, Missing: missing(n.View)}
 	for i, d := range devices(n.View) {
 		of := &n.View.Devices[i]
-		r.Devices = append(r.Devices, DeviceRow{Device: d, Model: of.Model, Mode: of.Mode.String(), Steady: Amount(n.steady[i])})
+		r.Devices = append(r.Devices,
+			DeviceRow{Device: d, Model: of.Model, Mode: of.Mode.String(), Steady: Amount(n.steady[i])})
 	}
 	pods := slices.DeleteFunc(slices.Clone(n.View.Pods), func(e *ledger.Entry) bool { return !holds(e) })
 	slices.SortFunc(pods, comparePods)
@@ -181,7 +184,8 @@ func (n *nodeSum) row() NodeRow {
 
 // podRow is a pod as the page shows it. A pod that cannot be accounted for has no phases, but a Problem.
 func podRow(e *ledger.Entry) PodRow {
-	r := PodRow{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: e.Node, Assumed: e.Assumed, Problem: e.Problem, First: e.First}
+	r := PodRow{UID: e.UID, Namespace: e.Namespace, Name: e.Name, Node: e.Node, Assumed: e.Assumed, Problem: e.Problem,
+		First: e.First}
 	if e.First == phase.None {
 		r.First = e.Classes.Len()
 	}
@@ -191,7 +195,8 @@ func podRow(e *ledger.Entry) PodRow {
 	}
 	for _, p := range peak.Devices {
 		d := Held{UUID: p.UUID, Family: p.Family}
-		if i := slices.IndexFunc(e.Reserved.Devices, func(h phase.Holding) bool { return h.UUID == p.UUID && h.Family == p.Family }); i >= 0 {
+		if i := slices.IndexFunc(e.Reserved.Devices,
+			func(h phase.Holding) bool { return h.UUID == p.UUID && h.Family == p.Family }); i >= 0 {
 			d.Reserved, d.Exclusive = Amount(e.Reserved.Devices[i].Amount), e.Reserved.Devices[i].Exclusive
 		}
 		r.Devices = append(r.Devices, d)
@@ -225,7 +230,8 @@ func podPhase(e *ledger.Entry, k int, devices []Held) PodPhase {
 		for _, s := range shares {
 			i := slices.IndexFunc(devices, func(d Held) bool { return d.UUID == s.UUID && d.Family == s.Family })
 			a := &p.Holds[i]
-			a.Slots, a.MemoryMiB, a.Cores = a.Slots+s.Amount.Slots, a.MemoryMiB+s.Amount.MemoryMiB, a.Cores+s.Amount.Cores
+			a.Slots, a.MemoryMiB, a.Cores = a.Slots+s.Amount.Slots, a.MemoryMiB+s.Amount.MemoryMiB,
+				a.Cores+s.Amount.Cores
 		}
 	}
 	return p

@@ -117,7 +117,8 @@ func (s *site) facts() Facts {
 	}
 	return Facts{
 		Release: s.source.Release.String(), Unready: why(s.source.Readiness.Ready()),
-		Standby: why(s.source.Lease.Standby()), Refused: s.source.Requeue.Waiting(), Gates: shut(s.source.Gates.States()),
+		Standby: why(s.source.Lease.Standby()), Refused: s.source.Requeue.Waiting(),
+		Gates: shut(s.source.Gates.States()),
 	}
 }
 

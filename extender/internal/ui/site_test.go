@@ -110,7 +110,8 @@ func TestUnchanged(t *testing.T) {
 	s, book, e := newTestSite(t)
 	tag := func() string { return get(s, "/ui/state.json").Header.Get("ETag") }
 	before := tag()
-	if r := get(s, "/ui/state.json", "If-None-Match", before); r.StatusCode != 304 || read(t, r) != "" || r.Header.Get("ETag") != before {
+	if r := get(s, "/ui/state.json", "If-None-Match", before); r.StatusCode != 304 || read(t, r) != "" ||
+		r.Header.Get("ETag") != before {
 		t.Errorf("answers %d", r.StatusCode)
 	}
 	e.gates[0].Shut = time.Hour
@@ -156,7 +157,8 @@ func TestGuarded(t *testing.T) {
 	s, _, _ := newTestSite(t)
 	r := get(s, "/ui/")
 	html, policy := read(t, r), r.Header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self'",
+	for _, want := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-",
+		"connect-src 'self'",
 		"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'"} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("no %s in %s", want, policy)
@@ -170,13 +172,15 @@ func TestGuarded(t *testing.T) {
 	}
 	// Hashes cover neither handlers nor styles in attributes, so there are none; and nothing comes from elsewhere.
 	for _, never := range []string{
-		`<[^>]*\son\w+=`, `<[^>]*\sstyle=`, `https?://`, `innerHTML`, `insertAdjacentHTML`, `document\.write`, `\beval\b`,
+		`<[^>]*\son\w+=`, `<[^>]*\sstyle=`, `https?://`, `innerHTML`, `insertAdjacentHTML`, `document\.write`,
+		`\beval\b`,
 	} {
 		if found := regexp.MustCompile(never).FindString(html); found != "" {
 			t.Errorf("has %q", found)
 		}
 	}
-	if r.Header.Get("Content-Type") != "text/html; charset=utf-8" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if r.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("headers %v", r.Header)
 	}
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
@@ -213,7 +217,8 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: %s", query, diff)
 		}
 	}
-	for _, query := range []string{"view=secrets", "show=all", "page=-1", "page=x", "q=" + strings.Repeat("x", maxFind+1)} {
+	for _, query := range []string{"view=secrets", "show=all", "page=-1", "page=x", "q=" +
+		strings.Repeat("x", maxFind+1)} {
 		if r := get(s, "/ui/state.json?"+query); r.StatusCode != 400 {
 			t.Errorf("%.20s: %d", query, r.StatusCode)
 		}
@@ -238,7 +243,8 @@ func TestPages(t *testing.T) {
 		for _, n := range got.Nodes {
 			seen[n.Name] = true
 		}
-		if diff := cmp.Diff([]Total{{Family: "F", Devices: 45, CapacityMiB: 4500, FreeMiB: 4500}}, got.Totals); diff != "" {
+		if diff := cmp.Diff([]Total{{Family: "F", Devices: 45, CapacityMiB: 4500, FreeMiB: 4500}},
+			got.Totals); diff != "" {
 			t.Error(diff)
 		}
 	}

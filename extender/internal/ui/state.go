@@ -106,7 +106,8 @@ func state(generation uint64, facts Facts, book *ledger.Book, q Query) State {
 	}
 	slices.SortFunc(s.Totals, func(a, b Total) int { return cmp.Compare(a.Family, b.Family) })
 	spaces := book.Namespaces()
-	namespaces := slices.DeleteFunc(slices.Clone(spaces), func(n *ledger.Namespace) bool { return !q.namespace(n, held[n.Name]) })
+	namespaces := slices.DeleteFunc(slices.Clone(spaces),
+		func(n *ledger.Namespace) bool { return !q.namespace(n, held[n.Name]) })
 	gates := slices.DeleteFunc(slices.Clone(facts.Gates), func(g Shut) bool { return !q.gate(g) })
 	s.Counts["nodes"], s.Counts["pods"] = nodeCount, podCount
 	s.Counts["namespaces"] = Count{len(spaces), len(namespaces)}
@@ -219,7 +220,8 @@ func (q Query) namespace(n *ledger.Namespace, held map[string]ledger.Charge) boo
 
 func (q Query) gate(g Shut) bool {
 	return q.finds(func(word string) bool {
-		return contains(g.Node, word) || slices.ContainsFunc(g.Inside, func(name string) bool { return contains(name, word) })
+		return contains(g.Node, word) ||
+			slices.ContainsFunc(g.Inside, func(name string) bool { return contains(name, word) })
 	})
 }
 

@@ -42,7 +42,8 @@ func readOut(t *testing.T, browser context.Context) {
 			}
 		}
 	}
-	for role, want := range map[string]int{"banner": 1, "main": 1, "search": 1, "navigation": 1, "heading": 7, "searchbox": 1} {
+	for role, want := range map[string]int{"banner": 1, "main": 1, "search": 1, "navigation": 1, "heading": 7,
+		"searchbox": 1} {
 		if roles[role] != want {
 			t.Errorf("%d × %s, want %d of %v", roles[role], role, want, roles)
 		}
@@ -110,7 +111,8 @@ func lightAndDark(t *testing.T, browser context.Context) {
 func phone(t *testing.T, browser context.Context) {
 	p := newTab(t, browser, 360, 740)
 	s := cluster(t)
-	s.book.Observe(ledger.Pod{UID: "long", Namespace: strings.Repeat("n", 63), Name: strings.Repeat("p", 250), Node: "gpu-c", Unreadable: strings.Repeat("x", 300), Classes: phase.Pod{phase.App}})
+	s.book.Observe(ledger.Pod{UID: "long", Namespace: strings.Repeat("n", 63), Name: strings.Repeat("p", 250),
+		Node: "gpu-c", Unreadable: strings.Repeat("x", 300), Classes: phase.Pod{phase.App}})
 	p.open(s, "")
 	for _, view := range []string{"nodes", "pods", "namespaces", "gates"} {
 		p.run(`location.hash = "view=` + view + `"`)

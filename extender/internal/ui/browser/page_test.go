@@ -25,8 +25,10 @@ func TestPage(t *testing.T) {
 		name string
 		test func(*testing.T, context.Context)
 	}{
-		{"numbers", numbers}, {"phases", phases}, {"namespaces and gates", namespacesAndGates}, {"search", search}, {"keyboard", keyboard},
-		{"read out", readOut}, {"light and dark", lightAndDark}, {"phone", phone}, {"refresh", refresh}, {"unchanged", unchanged},
+		{"numbers", numbers}, {"phases", phases}, {"namespaces and gates", namespacesAndGates}, {"search", search},
+		{"keyboard", keyboard},
+		{"read out", readOut}, {"light and dark", lightAndDark}, {"phone", phone}, {"refresh", refresh},
+		{"unchanged", unchanged},
 		{"hostile text", hostileText}, {"troubles", troubles}, {"5,000 nodes", fiveThousand},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, browser) })
@@ -148,7 +150,8 @@ func phases(t *testing.T, browser context.Context) {
 		s.book.Observe(pod("ns", "p", "n", first, containers...))
 		p.fresh(s)
 		got := get[string](p, `[...document.querySelectorAll(".step .head")].map((e) => e.textContent).join("|")`)
-		got += "|" + strings.TrimSpace(get[string](p, `[...document.querySelector(".holds").children].map((e) => e.textContent).join(" ")`))
+		got += "|" + strings.TrimSpace(get[string](p,
+			`[...document.querySelector(".holds").children].map((e) => e.textContent).join(" ")`))
 		if got != want {
 			t.Errorf("from phase %d on: %s, want %s", first, got, want)
 		}
@@ -184,7 +187,8 @@ func namespacesAndGates(t *testing.T, browser context.Context) {
 	if diff := cmp.Diff(want, p.labels("#list")); diff != "" {
 		t.Error(diff)
 	}
-	if got := p.text("#list .card:nth-child(3)"); !strings.HasPrefix(got, "speechNVIDIA: 46 GiB, 14 GiB of it until inits end, 4 slots, 80 % cores") {
+	if got := p.text("#list .card:nth-child(3)"); !strings.HasPrefix(got,
+		"speechNVIDIA: 46 GiB, 14 GiB of it until inits end, 4 slots, 80 % cores") {
 		t.Errorf("speech: %s", got)
 	}
 	p.click(`#lists a[data-view=gates]`)
@@ -311,7 +315,8 @@ func refresh(t *testing.T, browser context.Context) {
 	shown := get[int](p, `current.generation`)
 	s.book.Remove("zzz-new")
 	p.click("#pause")
-	p.until(fmt.Sprintf(`current.generation > %d && !document.querySelector("#list").textContent.includes("zzz/new")`, shown))
+	p.until(fmt.Sprintf(`current.generation > %d && !document.querySelector("#list").textContent.includes("zzz/new")`,
+		shown))
 }
 
 // While nothing changes, nothing but a question and its short answer is sent, and the document stays as it is.
@@ -333,7 +338,8 @@ func unchanged(t *testing.T, browser context.Context) {
 	if n := locked(s, func() int { return s.answers[200] }); n != 1 {
 		t.Errorf("%d whole answers for books that have not changed", n)
 	}
-	s.quota("elsewhere", "q", "limits.nvidia.com/gpumem", ledger.Memory, 1024) // a generation that the list does not show
+	s.quota("elsewhere", "q", "limits.nvidia.com/gpumem", ledger.Memory,
+		1024) // a generation that the list does not show
 	p.fresh(s)
 	p.until(`document.querySelector("#lists").textContent.includes("Namespaces 5")`)
 	if n := get[int](p, `changes`); n != 0 {
@@ -345,7 +351,8 @@ func hostileText(t *testing.T, browser context.Context) {
 	s := newScene(t)
 	const evil = `<img src=x onerror="window.owned=1"><script>window.owned=1</script>&lt;`
 	s.book.SetNode(ledger.Node{Name: evil, Unreadable: evil})
-	s.book.Observe(ledger.Pod{UID: evil, Namespace: "ns", Name: evil, Node: evil, Unreadable: evil, Classes: phase.Pod{phase.App}})
+	s.book.Observe(ledger.Pod{UID: evil, Namespace: "ns", Name: evil, Node: evil, Unreadable: evil,
+		Classes: phase.Pod{phase.App}})
 	s.standby = errors.New(evil)
 	p := newTab(t, browser, 1200, 800)
 	p.open(s, "#q=%3Cimg&view=nodes")
@@ -379,7 +386,8 @@ func troubles(t *testing.T, browser context.Context) {
 	s.set(func() { s.down = true })
 	p.until(`!document.querySelector("#lost").hidden`)
 	clock := get[string](p, `clock(good)`)
-	if got := p.text("#lost"); !strings.Contains(got, "503: shutting down") || !strings.Contains(got, "What is shown is of "+clock) {
+	if got := p.text("#lost"); !strings.Contains(got, "503: shutting down") ||
+		!strings.Contains(got, "What is shown is of "+clock) {
 		t.Errorf("503: %s", got)
 	}
 	if len(p.labels("#list")) != 8 {
@@ -403,7 +411,8 @@ func fiveThousand(t *testing.T, browser context.Context) {
 	if got := p.text("#lists"); got != "Nodes 5,000 Pods 40,000 Namespaces 40 Gates 0" {
 		t.Error(got)
 	}
-	if got := p.text("#totals"); !strings.HasPrefix(got, "NVIDIA, 40,000 devices") || !strings.Contains(got, "of 3,125 TiB reserved") {
+	if got := p.text("#totals"); !strings.HasPrefix(got, "NVIDIA, 40,000 devices") ||
+		!strings.Contains(got, "of 3,125 TiB reserved") {
 		t.Error(got)
 	}
 	if n := get[int](p, `document.querySelectorAll("*").length`); n > 20000 {

@@ -30,7 +30,10 @@ func TestPictures(t *testing.T) {
 		{"page", "light", "", 1200},
 		{"page-dark", "dark", "", 1200},
 	} {
-		t.Run(c.name, func(t *testing.T) { picture(t, browser, filepath.Join(dir, c.name+".png"), c.theme, c.hash, c.width) })
+		t.Run(c.name, func(t *testing.T) {
+			picture(t, browser, filepath.Join(dir, c.name+".png"), c.theme, c.hash,
+				c.width)
+		})
 	}
 }
 

@@ -33,7 +33,8 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	s := &scene{book: ledger.New(), answers: map[int]int{}}
 	mux := http.NewServeMux()
-	ui.Handle(mux, ui.Source{Book: s.book, Release: phase.PerInit, Feed: s, Readiness: s, Lease: s, Gates: s, Requeue: s})
+	ui.Handle(mux, ui.Source{Book: s.book, Release: phase.PerInit, Feed: s, Readiness: s, Lease: s, Gates: s,
+		Requeue: s})
 	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted := &statusWriter{ResponseWriter: w, code: 200}
 		if locked(s, func() bool { return s.down }) {
@@ -116,7 +117,8 @@ func pod(namespace, name, node string, first int, containers ...container) ledge
 		p.Classes = append(p.Classes, c.class)
 		var shares []device.Share
 		for _, i := range c.cards {
-			shares = append(shares, device.Share{UUID: uuid(node, i), Family: "NVIDIA", Amount: device.Amount{Slots: 1, MemoryMiB: c.mib, Cores: c.cores}})
+			shares = append(shares, device.Share{UUID: uuid(node, i), Family: "NVIDIA",
+				Amount: device.Amount{Slots: 1, MemoryMiB: c.mib, Cores: c.cores}})
 		}
 		p.Allocation = append(p.Allocation, shares)
 	}
@@ -148,8 +150,10 @@ func cluster(t *testing.T) *scene {
 	s.node("gpu-c", 80*gi, 80*gi)
 
 	tell := func(p ledger.Pod) { s.book.Observe(p) }
-	tell(pod("speech", "serving-7c9f", "gpu-a", 0, initc(30*gi, 0), sidecar(2*gi, 0), initc(8*gi, 0), app(18*gi, 0).with(40)))
-	tell(pod("speech", "serving-x2lk", "gpu-a", 1, initc(30*gi, 1), sidecar(2*gi, 1), initc(14*gi, 1), app(10*gi, 1).with(40)))
+	tell(pod("speech", "serving-7c9f", "gpu-a", 0, initc(30*gi, 0), sidecar(2*gi, 0), initc(8*gi, 0),
+		app(18*gi, 0).with(40)))
+	tell(pod("speech", "serving-x2lk", "gpu-a", 1, initc(30*gi, 1), sidecar(2*gi, 1), initc(14*gi, 1),
+		app(10*gi, 1).with(40)))
 	tell(pod("vision", "train-0", "gpu-a", 2, initc(12*gi, 2), initc(24*gi, 2, 3), app(20*gi, 2, 3).with(50)))
 	tell(pod("vision", "labeller", "gpu-a", 0, sidecar(2*gi, 3), app(6*gi, 3).with(10)))
 	// Its init containers run again, and their memory has gone to another.
@@ -169,7 +173,8 @@ func cluster(t *testing.T) *scene {
 	s.quota("vision", "gpu", "limits.nvidia.com/gpumem", ledger.Memory, 48*gi)
 	s.quota("vision", "gpu-cores", "limits.nvidia.com/gpucores", ledger.Cores, 200)
 	s.quota("batch", "gpu", "limits.nvidia.com/gpumem", ledger.Memory, 40*gi)
-	s.gates = []gate.State{{Node: "gpu-b", Inside: []gate.Pod{{Name: "batch/nightly-2718"}}, Waiting: 2, Since: time.Now().Add(-4 * time.Second)}}
+	s.gates = []gate.State{{Node: "gpu-b", Inside: []gate.Pod{{Name: "batch/nightly-2718"}}, Waiting: 2,
+		Since: time.Now().Add(-4 * time.Second)}}
 	return s
 }
 
@@ -180,7 +185,8 @@ func large(t *testing.T) *scene {
 		name := fmt.Sprintf("node-%04d", i)
 		s.node(name, 81920, 81920, 81920, 81920, 81920, 81920, 81920, 81920)
 		for j := range 8 {
-			s.book.Observe(pod("team-"+fmt.Sprint(i%40), fmt.Sprintf("worker-%d-%d", i, j), name, j%3, initc(40960, j), sidecar(1024, j), initc(4096, j), app(20480, j)))
+			s.book.Observe(pod("team-"+fmt.Sprint(i%40), fmt.Sprintf("worker-%d-%d", i, j), name, j%3, initc(40960, j),
+				sidecar(1024, j), initc(4096, j), app(20480, j)))
 		}
 	}
 	return s

@@ -116,7 +116,8 @@ func (p *tab) click(selector string) {
 func (p *tab) press(key string) {
 	p.Helper()
 	for _, event := range []input.DispatchKeyEventParams{
-		{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}, {Type: input.DispatchKeyEventTypeKeyUp, Key: key},
+		{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key},
+		{Type: input.DispatchKeyEventTypeKeyUp, Key: key},
 	} {
 		if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, event); err != nil {
 			p.Fatal(err)
@@ -135,7 +136,8 @@ func (p *tab) find(words string) {
 func (p *tab) prefers(theme string) {
 	p.Helper()
 	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}},
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme},
+			{Name: "prefers-reduced-motion", Value: "reduce"}},
 	}); err != nil {
 		p.Fatal(err)
 	}
