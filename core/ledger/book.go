@@ -208,12 +208,7 @@ func (b *Book) onNode(name string, before, after *Entry, generation uint64) {
 	if v == nil {
 		v = &View{Name: name}
 	}
-	if after != nil {
-		v = v.With(after)
-	} else {
-		v = v.less(before)
-	}
-	b.publish(s, v, generation)
+	b.publish(s, v.replaced(before, after), generation)
 }
 
 // publish makes a view the node's current one.

@@ -79,13 +79,7 @@ func (v *View) With(entries ...*Entry) *View {
 	exact := true
 	for _, e := range entries {
 		at := slices.IndexFunc(w.Pods, func(o *Entry) bool { return o.UID == e.UID })
-		var before *Entry
-		if at >= 0 {
-			before, w.Pods[at] = w.Pods[at], e
-		} else {
-			w.Pods = append(w.Pods, e)
-		}
-		exact = exact && w.shift(before, e)
+		exact = w.swap(at, e) && exact
 	}
 	if !exact {
 		w.sum()
@@ -93,15 +87,34 @@ func (v *View) With(entries ...*Entry) *View {
 	return w
 }
 
-// less returns the view without one of its entries.
-func (v *View) less(e *Entry) *View {
-	w := v.copied(0)
-	at := slices.Index(w.Pods, e)
-	w.Pods = slices.Delete(w.Pods, at, at+1)
-	if !w.shift(e, nil) {
+// replaced returns the view with one entry in the place of another; either may be nil. It compares pointers, because
+// comparing UIDs would read every entry of the node.
+func (v *View) replaced(before, after *Entry) *View {
+	more := 0
+	if before == nil {
+		more = 1
+	}
+	w := v.copied(more)
+	if !w.swap(slices.Index(w.Pods, before), after) {
 		w.sum()
 	}
 	return w
+}
+
+// swap puts an entry, nil for none, in the place of the one at an index, -1 for none. It reports false when sum is
+// needed.
+func (v *View) swap(at int, after *Entry) bool {
+	var before *Entry
+	switch {
+	case at < 0:
+		v.Pods = append(v.Pods, after)
+	case after == nil:
+		before = v.Pods[at]
+		v.Pods = slices.Delete(v.Pods, at, at+1)
+	default:
+		before, v.Pods[at] = v.Pods[at], after
+	}
+	return v.shift(before, after)
 }
 
 // copied returns a view whose Pods, with room for more, and Held may be changed.
