@@ -88,11 +88,11 @@ test: ## Run every test with the race detector; builds the control plane first w
 		exit $$failed'
 
 .PHONY: test-page
-test-page: ## Try the extender's page in a browser; needs Chromium (Debian's package chromium).
+test-page: ## Try the extender's web UI in a browser; needs Chromium (Debian's package chromium).
 	@$(COUNTED) $(GO_TEST) -tags page -count=1 ./extender/internal/ui/browser
 
 .PHONY: screenshot
-screenshot: ## Take the pictures of the page that the README shows; needs Chromium.
+screenshot: ## Take the pictures of the web UI that the README shows; needs Chromium.
 	@go test -tags page -count=1 -run '^TestPictures$$' ./extender/internal/ui/browser -pictures='$(CURDIR)/docs'
 
 .PHONY: verify
