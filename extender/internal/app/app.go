@@ -2,7 +2,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +141,8 @@ func (e *Extender) Handler() http.Handler {
 
 // Health serves health, metrics, the books and the UI. ctx ends when the extender shuts down.
 func (e *Extender) Health(ctx context.Context) http.Handler {
-	mux := process.Health(ctx, func(context.Context) error { return cmp.Or(e.Ready(), e.lease.Ready()) }, e.metrics)
+	ready := func(context.Context) error { return errors.Join(e.Ready(), e.lease.Ready()) }
+	mux := process.Health(ctx, ready, e.metrics)
 	ui.Handle(mux, ui.Source{
 		Book: e.book, Release: e.options.Defaults.Release,
 		Feed: e.feed, Readiness: e, Gates: e.gate, Requeue: e.requeue, Lease: e.lease,
