@@ -129,6 +129,10 @@ bench: ## Run the benchmarks beside their baselines, with tables of ratios and l
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -benchtime $(BENCHTIME) -count $(COUNT) -benchmem -p 1 -timeout 0 $(BENCHED); } | tee $$kept; \
 	$(call TOOL,benchstat) -col /by $$kept; go run ./hack/bench <$$kept; echo "kept in $$kept"
 
+.PHONY: benched
+benched:
+	@echo $(BENCHED)
+
 .PHONY: bench-e2e
 bench-e2e: ## Bind pods with kube-scheduler alone and with the extender, into docs/benchmarks.md (NODES=1000,5000, PODS=1000, ROUNDS=3, RATE=40).
 	@go run ./e2e/cmd/bench -nodes $(NODES) -pods $(PODS) -rounds $(ROUNDS) -rate $(RATE) \
